@@ -1,0 +1,49 @@
+# On a machine with Python 3.11-3.13 and make: `make demo` installs into .venv and runs the main job, `make test` the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test slow lint bench wheel-test clean
+
+demo: $(VENV)/.installed
+	$(BIN)/replica demo
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/pyright
+
+bench: $(VENV)/.installed
+	set -e; for script in $(wildcard benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+# Builds sdist and wheel, installs the wheel in a clean environment and uses it from another folder.
+wheel-test: $(VENV)/.installed-dev
+	.ci/run wheel-test
+
+# Keeps .venv and results/.
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are renewed when pyproject.toml changes; a larger install satisfies the smaller ones.
+define install
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(1)'
+endef
+
+$(VENV)/.installed: pyproject.toml
+	$(call install,)
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml
+	$(call install,[test])
+	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-dev: pyproject.toml
+	$(call install,[dev])
+	touch $(VENV)/.installed $(VENV)/.installed-test $@

@@ -1,0 +1,37 @@
+"""Physics as data: models, their free energies, and the equations derived from them (SymPy only)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from . import slr_bayes, slr_population, spiked_wigner
+from .ansatz import Model, ModelError, derive, jacobian
+from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
+from .stable import LogSumExp, stabilise
+from .symbols import Quantity, conjugate, quantity
+
+__all__ = [
+    "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "TokenAverage",
+    "by_parts", "conjugate", "derive", "jacobian", "quantity", "stabilise",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """A model and the string options it is built with (the first value of each is the default)."""
+
+    build: Callable[..., Model]
+    options: Mapping[str, tuple[str, ...]]
+    docstring: str
+
+
+def _family(module: object) -> ModelFamily:
+    return ModelFamily(module.build, module.OPTIONS, module.__doc__ or "")  # type: ignore[attr-defined]
+
+
+MODELS: dict[str, ModelFamily] = {
+    "slr-bayes": _family(slr_bayes),
+    "slr-population": _family(slr_population),
+    "spiked-wigner": _family(spiked_wigner),
+}

@@ -1,0 +1,160 @@
+r"""A model is data; its saddle-point equations are derived from its free energy.
+
+    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) + channel(overlaps)
+
+with a coupling that is bilinear, usually -sum_a q_a q_a_hat/2. ``derive`` sets dPhi = 0 and solves it for
+the conjugates and for the overlaps. A model without conjugates is an objective: dPhi/dx = 0 as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import sympy as sp
+
+from .nodes import Bound
+from .stable import stabilise
+from .symbols import Quantity
+
+Equations = dict[sp.Symbol, sp.Expr]
+Start = Mapping[str, "float | sp.Expr"]
+
+
+class ModelError(ValueError):
+    """A model contradicts itself; the message names the model and the symbol."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Physics as data.
+
+    Attributes
+    ----------
+    name, title, setting : str
+        Identifier, one line, and the model in two lines.
+    overlaps, conjugates, controls : tuple of Quantity
+        Unknowns (overlaps[i] is conjugate to conjugates[i]) and what the user sets.
+    prior, channel, coupling : expression
+        The three parts of Phi. Without conjugates the objective is ``channel``.
+    best : {"largest", "smallest"}
+        Which stationary value of Phi is the equilibrium one.
+    observables : dict of name -> expression
+    units : dict of name -> str
+    latex : dict of name -> LaTeX label of an observable
+    starts : dict of name -> {overlap: value or expression in the controls}
+    exact, sampled : callables
+        Rewriting of Phi and the observables into what can be evaluated: the default route, and a
+        second independent one (None if there is none).
+    bound : str or None
+        Name of the observable that no value of ``risk`` may undercut.
+    options : dict
+        String settings the model was built with, such as ``activation``.
+    notes : dict
+        Further fields of the docstring contract: Exact?, Accuracy, Limits.
+    sources : tuple of str
+    """
+
+    name: str
+    title: str
+    setting: str
+    overlaps: tuple[Quantity, ...]
+    controls: tuple[Quantity, ...]
+    channel: sp.Expr
+    observables: Mapping[str, sp.Expr]
+    starts: Mapping[str, Start]
+    sources: tuple[str, ...]
+    conjugates: tuple[Quantity, ...] = ()
+    prior: sp.Expr = sp.S.Zero
+    coupling: sp.Expr = sp.S.Zero
+    best: Literal["largest", "smallest"] = "largest"
+    units: Mapping[str, str] = field(default_factory=dict)
+    latex: Mapping[str, str] = field(default_factory=dict)
+    exact: Callable[[sp.Expr], sp.Expr] = stabilise
+    sampled: Callable[[sp.Expr], sp.Expr] | None = None
+    bound: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_symbols(self)
+        for start, values in self.starts.items():
+            missing = {q.name for q in self.overlaps} - set(values)
+            if missing:
+                raise ModelError(f"model {self.name}: start {start!r} has no value for {', '.join(sorted(missing))}")
+
+    @property
+    def free_energy(self) -> sp.Expr:
+        """Phi as the model states it, before any rewriting."""
+        return self.prior + self.coupling + self.channel
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        return (*self.overlaps, *self.conjugates, *self.controls)
+
+
+def _check_symbols(model: Model) -> None:
+    """Refuse undeclared symbols and two symbols of one name (SymPy would keep both, silently)."""
+    declared = {q.name: q.symbol for q in model.quantities}
+    if len(declared) < len(model.quantities):
+        names = [q.name for q in model.quantities]
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ModelError(f"model {model.name}: {twice} is declared twice")
+    for where, expr in {"the free energy": model.free_energy, **model.observables}.items():
+        for symbol in sorted(expr.free_symbols, key=str):
+            known = declared.get(str(symbol))
+            if known is None:
+                raise ModelError(f"model {model.name}: {where} contains {symbol}, which is not an overlap, conjugate or control")
+            if known != symbol:
+                raise ModelError(f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity")
+
+
+def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) -> Equations:
+    """The saddle-point equations, keyed by their left-hand side.
+
+    Conjugates come first, as functions of the overlaps; then the overlaps, as functions of the
+    conjugates. For a model without conjugates the keys are the unknowns and the values dPhi/dx (= 0).
+
+    Parameters
+    ----------
+    model : Model
+    rewrite : callable, optional
+        Route of evaluation; ``model.exact`` by default.
+    """
+    rewrite = rewrite or model.exact
+    channel, prior = rewrite(model.channel), rewrite(model.prior)
+    overlaps = [q.symbol for q in model.overlaps]
+    if not model.conjugates:
+        return {x: channel.diff(x) for x in overlaps}
+    hats = [q.symbol for q in model.conjugates]
+    pairing = sp.Matrix([[model.coupling.diff(h, x) for x in overlaps] for h in hats])
+    _check_parts(model, pairing, overlaps, hats)
+    inverse = -pairing.inv()
+    forces = sp.Matrix([channel.diff(x) for x in overlaps])
+    responses = sp.Matrix([prior.diff(h) for h in hats])
+    return {**_assign(hats, inverse.T * forces), **_assign(overlaps, inverse * responses)}
+
+
+def _assign(names: list[sp.Symbol], column: sp.Matrix) -> Equations:
+    return {name: column[i, 0] for i, name in enumerate(names)}
+
+
+def _check_parts(model: Model, pairing: sp.Matrix, overlaps: list[sp.Symbol], hats: list[sp.Symbol]) -> None:
+    unknowns = {*overlaps, *hats}
+    if pairing.free_symbols & unknowns or pairing.det() == 0:
+        raise ModelError(f"model {model.name}: the coupling must pair every overlap with a conjugate, bilinearly")
+    for name, part, others in (("prior", model.prior, overlaps), ("channel", model.channel, hats)):
+        stray = part.free_symbols & set(others)
+        if stray:
+            raise ModelError(f"model {model.name}: the {name} term must not contain {', '.join(sorted(map(str, stray)))}")
+
+
+def jacobian(equations: Equations, arguments: list[sp.Symbol], values: list[sp.Symbol]) -> sp.Matrix:
+    """d values / d arguments of derived equations, by the same derivative rules (finite at v = 0)."""
+    return sp.Matrix([[equations[v].diff(a) for a in arguments] for v in values])
+
+
+def integrals(expr: sp.Expr) -> set[sp.Expr]:
+    """All averages and integrals in ``expr``."""
+    return {e for e in sp.preorder_traversal(expr) if isinstance(e, Bound)}  # type: ignore[misc]

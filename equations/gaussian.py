@@ -1,0 +1,58 @@
+"""Algebra of Gaussian laws: tilting, conditioning, and the average of an exponential of a quadratic."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from .nodes import Average
+
+Law = tuple[sp.Expr, sp.Expr]
+"""(mean, variance) of a Gaussian variable."""
+
+
+def tilt(law: Law, slope: sp.Expr) -> tuple[sp.Expr, Law]:
+    """E_{N(m,v)}[e^{slope x} f(x)] = e^{c} E_{N(m',v)}[f(x)]: returns c and the tilted law."""
+    mean, variance = law
+    return slope * mean + slope**2 * variance / 2, (mean + slope * variance, variance)
+
+
+def condition(law: Law, observed: sp.Expr, noise: sp.Expr) -> tuple[Law, Law]:
+    """y = x + sqrt(noise) g with x ~ law: returns the law of x given y = ``observed`` and that of y."""
+    mean, variance = law
+    total = variance + noise
+    given = (mean + variance * (observed - mean) / total, variance * noise / total)
+    return (sp.cancel(given[0]), sp.cancel(given[1])), (mean, total)
+
+
+def exponential_average(exponent: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
+    """E[exp(exponent)] in closed form, or None if the exponent is not a polynomial of degree <= 2 in x.
+
+    A (x - x0)^2 + C averages to (1 - 2 A v)^(-1/2) exp(A (m - x0)^2/(1 - 2 A v) + C). Completing the
+    square first keeps the large terms of a narrow channel (A ~ 1/V) from cancelling in floating point.
+    """
+    poly = sp.Poly(sp.expand(exponent), x) if exponent.is_polynomial(x) else None
+    if poly is None or poly.degree() > 2:
+        return None
+    a, b, c = (poly.coeff_monomial(x**k) for k in (2, 1, 0))
+    if a == 0:
+        shift, _ = tilt((mean, variance), b)
+        return sp.exp(sp.expand(shift + c))
+    centre = sp.cancel(-b / (2 * a))
+    constant = sp.cancel(c - b**2 / (4 * a))
+    width = 1 - sp.cancel(2 * a * variance)
+    if width.is_nonpositive:
+        raise ValueError(f"E[exp({exponent})] over {x} ~ N({mean}, {variance}) diverges")
+    return sp.exp(a * sp.factor(mean - centre) ** 2 / width + constant) / sp.sqrt(width)
+
+
+def close(expr: sp.Expr) -> sp.Expr:
+    """Replace every Gaussian average of an exponential of a quadratic by its closed form, innermost first."""
+
+    def rule(average: Average) -> sp.Expr:
+        factor, rest = average.body.as_independent(average.variable, as_Add=False)
+        if not isinstance(rest, sp.exp):
+            return average
+        closed = exponential_average(rest.args[0], average.variable, average.mean, average.variance)
+        return average if closed is None else factor * closed
+
+    return expr.replace(lambda e: isinstance(e, Average), rule)

@@ -1,0 +1,121 @@
+r"""Population risk of single-location regression (alpha = infinity).
+
+Setting
+    The data of slr-bayes, infinitely many of them. Predictor f(X) = sum_l sigma(chi)_l z_l with keys and values
+    along k* and v*: chi_l = c X_l.k*/sqrt(D), z_l = m_v X_l.v*/sqrt(D). "bayes" is the posterior mean itself.
+Overlaps
+    scale c and offset b of the activation, where it has them; m_v is eliminated at its optimum.
+Controls
+    L >= 1, nu >= 0, Delta >= 0.
+Free energy
+    The risk: R = 1 + Delta - E[sigma_eps]^2 / E[sum_l sigma_l^2], to be minimised over c and b.
+Observables
+    risk (units of y^2), excess_risk = R - Delta, value_overlap = E[sigma_eps]/E[sum sigma^2],
+    population_bayes_risk: the Bayes risk, which no activation can undercut.
+Exact?
+    Exact for the predictor with the stated alignment; the best alignment is conjectured, not proved.
+Accuracy
+    1e-8 (elementwise, linear), 1e-7 (normalised).
+Limits
+    linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+Source
+    theory.md section 3; [SLR] arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta).
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from .activations import ACTIVATIONS, Activation
+from .ansatz import Model
+from .exchangeable import LogTime, laplace, mellin
+from .location import KEY_FIELD, LENGTH, NOISE, SPIKE, TOKEN, attention_square, attention_weight, key_law
+from .nodes import Average
+from .stable import stabilise
+from .symbols import Quantity
+
+SCALE = Quantity("scale", "c", meaning="scale of the keys, |k|/sqrt(D)")
+OFFSET = Quantity("offset", "b", meaning="offset of the activation")
+FIELD = sp.Symbol("chi", real=True)
+Moments = tuple[sp.Expr, sp.Expr]
+"""E[sigma_eps] and E[sum_l sigma_l^2]."""
+
+
+def build(activation: str = "softmax", rule: str = "spiked") -> Model:
+    """The model of one ``activation`` (or "bayes") and location ``rule`` (only "spiked" so far)."""
+    if activation == "bayes":
+        unknowns: tuple[Quantity, ...] = ()
+        scale, moments = sp.sqrt(SPIKE.symbol), _posterior_moments()
+    else:
+        act = ACTIVATIONS[activation]
+        unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset
+        scale, moments = SCALE.symbol, _normalised(act) if act.normalised else _elementwise(act)
+    weight, square = moments
+    excess = 1 - weight**2 / square
+    # Key fields are N(0, 1) or N(sqrt(nu), 1): |c chi| stays below c (sqrt(nu) + 8) but for 1e-14.
+    reach = sp.Abs(scale) * (sp.sqrt(SPIKE.symbol) + 8)
+    # The Bayes bound is evaluated in the same window, with c = sqrt(nu).
+    bayes = SPIKE.symbol + 8 * sp.sqrt(SPIKE.symbol)
+    window = LogTime(sp.Max(reach, bayes), 12 + sp.Max(reach, bayes))
+
+    return Model(
+        name="slr-population",
+        title=f"Population risk of single-location regression ({activation}, {rule})",
+        setting="Data of slr-bayes at alpha = infinity; predictor sum_l sigma(chi)_l z_l, chi_l = c X_l.k*/sqrt(D), z_l along v*.",
+        overlaps=unknowns,
+        controls=(LENGTH, SPIKE, NOISE),
+        channel=excess + NOISE.symbol,
+        best="smallest",
+        observables={
+            "risk": excess + NOISE.symbol,
+            "excess_risk": excess,
+            "value_overlap": weight / square,
+            "population_bayes_risk": 1 + NOISE.symbol - _posterior_moments()[0],
+        },
+        bound="population_bayes_risk",
+        units={"risk": "y^2", "excess_risk": "y^2", "value_overlap": "1", "population_bayes_risk": "y^2"},
+        latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
+        starts=_starts(unknowns),
+        exact=lambda e: stabilise(mellin(laplace(e, window), window)),
+        options={"activation": activation, "rule": rule},
+        notes={
+            "Exact?": "exact for keys along k* and values along v*",
+            "Accuracy": "1e-7 or better",
+            "Limits": "linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax at c = sqrt(nu): Bayes",
+        },
+        sources=("Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta)",),
+    )
+
+
+def _posterior_moments() -> Moments:
+    """s = softmax(sqrt(nu) chi*) is the posterior of eps; Nishimori: E[s_eps] = E[sum_l s_l^2]."""
+    weight = attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
+    return weight, weight
+
+
+def _normalised(act: Activation) -> Moments:
+    phi = act.phi(SCALE.symbol * KEY_FIELD[TOKEN])
+    return attention_weight(phi, sp.S.One), attention_square(phi, sp.S.One)
+
+
+def _elementwise(act: Activation) -> Moments:
+    (mean, variance), (free_mean, free_variance) = key_law(sp.S.One)
+    scaled = SCALE.symbol * FIELD if act.scale else FIELD
+    sigma = act.phi(scaled + OFFSET.symbol if act.offset else scaled)
+    planted = Average(sigma**2, FIELD, mean, variance)
+    other = Average(sigma**2, FIELD, free_mean, free_variance)
+    return Average(sigma, FIELD, mean, variance), planted + (LENGTH.symbol - 1) * other
+
+
+def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Expr]]:
+    """Several scales around the Bayes-optimal sqrt(nu); the offset a token without signal would want."""
+    if not unknowns:
+        return {"exact": {}}
+    matched = sp.sqrt(SPIKE.symbol)
+    offset = -SPIKE.symbol / 2
+    scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
+    keep = {q.name for q in unknowns}
+    return {name: {k: v for k, v in {"scale": c, "offset": o}.items() if k in keep} for (name, c), o in zip(scales.items(), (0.0, offset), strict=True)}
+
+
+OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked",)}

@@ -1,0 +1,26 @@
+"""Replica-symmetric saddle-point equations: derived with SymPy, compiled with JAX, every branch found.
+
+>>> import replica
+>>> replica.solve("slr-bayes", alpha=1.4, L=4, nu=1, Delta=1e-4).risks   # doctest: +SKIP
+{'algorithmic': 0.826..., 'information_theoretic': 0.548...}
+"""
+
+# The guard comes first: a user's own equations.py or solvers/ would be imported instead of ours.
+from ._guard import check_siblings
+
+check_siblings()
+
+import equations  # noqa: E402
+import solvers  # noqa: E402
+from equations import Model, Quantity  # noqa: E402
+from solvers import Status  # noqa: E402
+
+from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
+from .lower import Rule  # noqa: E402
+from .problem import Settings  # noqa: E402
+from .solve import Branch, Solution, evaluate, solve  # noqa: E402
+
+__all__ = [
+    "Branch", "InputError", "LoweringError", "Model", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
+    "StoreError", "equations", "evaluate", "solve", "solvers",
+]  # fmt: skip

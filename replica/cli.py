@@ -1,0 +1,207 @@
+"""The command line: ``replica models | show | solve | sweep | eval | plot | demo``.
+
+Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from equations import MODELS
+
+from . import demo as demonstration
+from . import show as printing
+from . import store
+from .errors import InputError, ReplicaError
+from .plot import draw, save_figure
+from .problem import Settings
+from .settings import assignments, nearest, resolve
+from .solve import Solution, evaluate
+from .solve import solve as solve_point
+from .sweep import read_over, to_dataset
+from .sweep import sweep as sweep_grid
+
+app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, help="Replica-symmetric saddle points: risk curves and phase diagrams.")
+
+Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
+Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
+Accuracy = Annotated[float, typer.Option(help="Largest error of an overlap that is called resolved.")]
+Route = Annotated[str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")]
+MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List the models, their controls and options."""
+    if as_json:
+        typer.echo(json.dumps({n: {"title": f.build().title, "controls": [q.name for q in f.build().controls], "options": f.options} for n, f in MODELS.items()}))
+        return
+    table = Table("model", "what", "controls", "options")
+    for name, family in MODELS.items():
+        built = family.build()
+        options = "; ".join(f"{k} = {' | '.join(v)}" for k, v in family.options.items())
+        table.add_row(name, built.title, ", ".join(q.name for q in built.controls), options)
+    Console().print(table)
+
+
+@app.command()
+def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX document.")] = False) -> None:
+    """Print a model: setting, free energy, derived equations, sources.
+
+    Example: replica show slr-bayes --latex > slr.tex
+    """
+    built, _ = resolve(model, assignments(settings or []), partial=_controls_of(model))
+    typer.echo(printing.latex(built) if latex else printing.text(built))
+
+
+@app.command()
+def solve(
+    model: str, settings: Set = None, as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="Also store the branches in this HDF5 file.")] = None,
+    force: Force = False, tol: Tol = 1e-10, accuracy: Accuracy = 1e-6, damping: Damping = 0.0, max_steps: MaxSteps = 100_000, route: Route = "exact",
+) -> None:  # fmt: skip
+    """Solve one point from every start.
+
+    Example: replica solve slr-bayes --set alpha=1.4 --set L=4 --set nu=1 --set Delta=1e-4
+    """
+    if output is not None:
+        store.check_target(output, force)
+    how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps, route=route)
+    solution = solve_point(model, settings=how, **_parsed(settings))
+    if output is not None:
+        store.save(output, to_dataset(solution).assign_attrs(command=_command()), force=force)
+    typer.echo(json.dumps(solution.to_dict())) if as_json else _print_solution(solution)
+    if any(not b.ok for b in solution.branches):
+        for b in solution.branches:
+            if not b.ok:
+                typer.echo(f"replica: {b.start}: {b.status.value}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def sweep(
+    model: str, output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
+    over: Annotated[list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")],
+    settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
+    tol: Tol = 1e-10, accuracy: Accuracy = 1e-6, damping: Damping = 0.0, max_steps: MaxSteps = 100_000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
+) -> None:  # fmt: skip
+    """Solve a model over a grid and store every branch.
+
+    Example: replica sweep slr-bayes --over alpha=0.5:2.5:41 --set L=4 --set nu=1 --set Delta=1e-4 -o slr.h5
+    """
+    store.check_target(output, force)
+    given = _parsed(settings)
+    built, _ = resolve(model, given, partial=_controls_of(model))
+    how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps)
+    dataset = sweep_grid(model, over=read_over(built, over), settings=how, warm=warm, progress=False if quiet else None, **given)
+    store.save(output, dataset.assign_attrs(command=_command()), force=force)
+    failed = int((dataset.status != 0).sum())
+    if not quiet:
+        typer.echo(f"{output}: {dataset.status.size} points, {failed} not successful")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("eval")
+def evaluate_at(model: str, at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "", settings: Set = None, as_json: Json = False) -> None:
+    """Evaluate everything a model defines at given overlaps, without iterating.
+
+    Example: replica eval slr-bayes --set alpha=1 --set L=4 --set nu=1 --set Delta=0.1 --at q_k=0.3,q_v=0.5
+    """
+    overlaps = assignments([p for p in at.split(",") if p], "--at")
+    try:
+        values = {k: float(v) for k, v in overlaps.items()}
+    except ValueError:
+        raise InputError(f"cannot read --at {at!r}: write overlap=number,overlap=number") from None
+    result = evaluate(model, values, **_parsed(settings))
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    for group, entries in result.items():
+        for name, value in entries.items() if isinstance(entries, dict) else [("", entries)]:
+            typer.echo(f"{group:<16}{name:<24}{value}")
+
+
+@app.command()
+def plot(
+    file: Path, output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
+    y: Annotated[str, typer.Option(help="Variable to draw.")] = "risk", force: Force = False,
+) -> None:  # fmt: skip
+    """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls.
+
+    Example: replica plot slr.h5 -o slr.png
+    """
+    dataset = store.load(file)
+    save_figure(draw(dataset, y), output, force)
+    typer.echo(str(output))
+
+
+@app.command()
+def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
+    """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
+    demonstration.run(folder, _command())
+
+
+def _controls_of(model: str) -> list[str]:
+    if model not in MODELS:
+        raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
+    return [q.name for q in MODELS[model].build().controls]
+
+
+def _parsed(settings: list[str] | None) -> dict[str, Any]:
+    return dict(assignments(settings or []))
+
+
+def _command() -> str:
+    return "replica " + shlex.join(sys.argv[1:])
+
+
+def _print_solution(solution: Solution) -> None:
+    table = Table("", *(b.start for b in solution.branches), title=f"{solution.model.name}  " + ", ".join(f"{k}={v:g}" for k, v in solution.controls.items()))
+
+    def row(label: str, values: list[str]) -> None:
+        table.add_row(label, *values)
+
+    first = solution.branches[0]
+    for kind in ("overlaps", "conjugates", "observables"):
+        for name in getattr(first, kind):
+            row(name, [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches])
+    row("free entropy" if solution.model.best == "largest" else "objective", [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
+    row("status", [b.status.value for b in solution.branches])
+    row("residual", [f"{b.residual:.1e}" for b in solution.branches])
+    row("steps", [str(b.steps) for b in solution.branches])
+    row("best", ["*" if i == solution.best else "" for i in range(len(solution.branches))])
+    console = Console()
+    console.print(table)
+    if len(solution.branches) > 1 and solution.risks:
+        console.print("risk: " + ", ".join(f"{k.replace('_', '-')} {v:.6g}" for k, v in solution.risks.items()))
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs under the user's cache folder (the command line only; a library opts in)."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str((root / "replica-solver" / "jax").absolute()))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def main() -> None:
+    """Entry point: errors become one sentence on stderr and exit code 2."""
+    use_compilation_cache()
+    try:
+        app()
+    except ReplicaError as error:
+        typer.echo(f"replica: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,90 @@
+"""From what a user typed to a model and numbers: names, ranges, nearest names, one sentence per mistake."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from equations import MODELS, Model, Quantity
+
+from .errors import InputError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``(did you mean X?)`` or the list of what there is."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+@cache
+def _built(name: str, options: tuple[tuple[str, str], ...]) -> Model:
+    return MODELS[name].build(**dict(options))
+
+
+def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()) -> tuple[Model, dict[str, float]]:
+    """The model and its checked control values.
+
+    Parameters
+    ----------
+    model : str or Model
+        A registered name, or a model of your own.
+    settings : mapping
+        Controls and options by name; values may be strings.
+    partial : names
+        Controls that are given elsewhere (swept) and need no value here.
+
+    Raises
+    ------
+    InputError
+        Unknown model, option or control (with the nearest name), a missing or an out-of-range value.
+    """
+    settings = dict(settings)
+    if isinstance(model, str):
+        if model not in MODELS:
+            raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
+        options = {k: str(settings.pop(k)) for k in MODELS[model].options if k in settings}
+        for key, value in options.items():
+            allowed = MODELS[model].options[key]
+            if value not in allowed:
+                raise InputError(f"{model} has no {key} {value!r}: {nearest(value, allowed)}")
+        model = _built(model, tuple(sorted(options.items())))
+    controls = {q.name: q for q in model.controls}
+    known = [*controls, *model.options]
+    for name in settings:
+        if name not in controls:
+            raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
+    missing = [n for n, q in controls.items() if n not in settings and q.default is None and n not in set(partial)]
+    if missing:
+        raise InputError(f"{model.name} needs {', '.join(missing)}: give it with --set {missing[0]}=VALUE")
+    return model, {n: number(q, settings.get(n, q.default)) for n, q in controls.items() if n in settings or q.default is not None}
+
+
+def number(quantity: Quantity, value: Any) -> float:
+    """A value of ``quantity`` as a float inside its range."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{quantity.name} = {value!r} is not a number") from None
+    if not math.isfinite(result):
+        raise InputError(f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}")
+    if not quantity.contains(result):
+        hint = f" ({quantity.outside})" if quantity.outside else ""
+        raise InputError(f"{quantity.name} = {result:g} is out of range: it must be {quantity.range_text()}{hint}")
+    return result
+
+
+def assignments(pairs: Iterable[str], what: str = "--set") -> dict[str, str]:
+    """``name=value`` strings as a dict."""
+    result: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"cannot read {what} {pair!r}: write name=value")
+        if name.strip() in result:
+            raise InputError(f"{what} {name.strip()} is given twice: give it once")
+        result[name.strip()] = value.strip()
+    return result

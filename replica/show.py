@@ -1,0 +1,93 @@
+"""Print a model: setting, free energy, derived equations, sources; as text or as a LaTeX document that compiles.
+
+Long integrals are named: an equation reads q_hat = ... F_1 ... and a list says what F_1 is.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+
+from equations import Model, derive
+from equations.nodes import Bound
+
+NAMED_ABOVE = 60
+"""Integrals whose text is longer than this get a name."""
+
+
+def text(model: Model) -> str:
+    """Plain text."""
+    lines = [f"{model.name}: {model.title}", "", "Setting", *_indent(model.setting)]
+    lines += ["", "Overlaps", *(f"  {q.name:<10} {q.range_text()}{', ' + q.scaling if q.scaling else ''}: {q.meaning}" for q in model.overlaps)]
+    lines += ["", "Controls", *(f"  {q.name:<10} {q.range_text()}: {q.meaning}" for q in model.controls)]
+    if model.options:
+        lines += ["", "Options", *(f"  {k} = {v}" for k, v in model.options.items())]
+    aim = "to be maximised" if model.best == "largest" else "to be minimised"
+    lines += ["", f"Free energy ({aim})", *_indent(sp.sstr(model.free_energy))]
+    lines += ["", "Equations (derived)", *_equations(model)]
+    lines += ["", "Observables", *(f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]" for k, v in model.observables.items())]
+    for title, note in model.notes.items():
+        lines += ["", title, *_indent(note)]
+    return "\n".join([*lines, "", "Sources", *(f"  {s}" for s in model.sources)])
+
+
+def _indent(block: str) -> list[str]:
+    return [f"  {line}" for line in block.splitlines()]
+
+
+def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Symbol, sp.Expr]]:
+    """Derived equations with their long inner integrals replaced by names I_1, I_2, ..., and those names."""
+    equations = derive(model)
+    names: dict[sp.Expr, sp.Symbol] = {}
+
+    def shorten(expr: sp.Basic) -> sp.Basic:
+        if not expr.args:
+            return expr
+        rebuilt = expr.func(*(shorten(a) for a in expr.args))
+        if isinstance(rebuilt, Bound) and len(sp.sstr(rebuilt)) > NAMED_ABOVE:
+            return names.setdefault(rebuilt, sp.Symbol(f"I_{len(names) + 1}"))  # type: ignore[arg-type]
+        return rebuilt
+
+    short = {left: shorten(right) for left, right in equations.items()}
+    return short, {symbol: expr for expr, symbol in names.items()}  # type: ignore[return-value]
+
+
+def _equations(model: Model) -> list[str]:
+    short, names = _abbreviated(model)
+    stationary = not model.conjugates
+    lines = [f"  {'0 = dR/d' if stationary else ''}{left} = {sp.sstr(right)}" for left, right in short.items()]
+    if names:
+        lines += ["  where", *(f"    {symbol} = {sp.sstr(expr)}" for symbol, expr in names.items())]
+    return lines or ["  none: the objective has no unknown"]
+
+
+def latex(model: Model) -> str:
+    """A complete LaTeX document (needs amsmath alone)."""
+    symbols = {q.symbol: q.label for q in model.quantities}
+    printer = LatexPrinter({"symbol_names": symbols, "mul_symbol": None})
+    short, names = _abbreviated(model)
+    body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting), r"\subsection*{Free energy}", _display(printer.doprint(model.free_energy))]
+    body.append(r"\subsection*{Equations, derived}")
+    for left, right in short.items():
+        head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial R}}{{\partial {printer.doprint(left)}}}"
+        body.append(_display(f"{head} = {printer.doprint(right)}" + ("" if model.conjugates else " = 0")))
+    if names:
+        body.append("where")
+        body += [_display(f"{printer.doprint(s)} = {printer.doprint(e)}") for s, e in names.items()]
+    body.append(r"\subsection*{Observables}")
+    labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
+    body += [_display(f"{labels[k]} = {printer.doprint(v)}") for k, v in model.observables.items()]
+    body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
+    head = r"\documentclass{article}" + "\n" + r"\usepackage{amsmath,amssymb}" + "\n" + r"\begin{document}" + "\n" + r"\allowdisplaybreaks"
+    return "\n".join([head, *body, r"\end{document}", ""])
+
+
+def _display(equation: str) -> str:
+    return "\\begin{equation*}\n" + equation + "\n\\end{equation*}"
+
+
+def _escape(prose: str) -> str:
+    for character in "\\&%$#_{}^~":
+        prose = prose.replace(character, rf"\textbackslash{{}}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
+    return prose
+

@@ -1,0 +1,324 @@
+"""One point: every branch, ranked by its free energy, each with status, residual and error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sympy as sp
+
+from equations import Model
+from solvers import Status, check_damping
+
+from .errors import InputError, SolveError
+from .lower import Rule
+from .problem import Point, Settings, point_solver, problem
+from .settings import nearest, resolve
+
+MAX_LEVEL = 2
+"""How often the node sets are refined (1.6 times each) before an average is called unresolved."""
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """The one place where float64 is switched on; the caller's JAX configuration is left as it was."""
+    with jax.enable_x64(True):
+        yield
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A fixed point reached from one start (or several, joined by "+").
+
+    Attributes
+    ----------
+    start : str
+    overlaps, conjugates, observables : dict of name -> float
+    free_energy : float
+        Phi per dimension (the objective, for a model without conjugates).
+    status : Status
+    residual : float
+        Undamped, max|F(x) - x|.
+    error : dict of name -> float
+        Error estimates of overlaps, conjugates, observables and ``free_energy``.
+    steps : int
+        Evaluations of the map.
+    spectral_radius : float
+        Of dF/dx: below 1 the branch is stable.
+    level : int
+        Refinements of the node sets that were needed.
+    """
+
+    start: str
+    overlaps: dict[str, float]
+    conjugates: dict[str, float]
+    free_energy: float
+    observables: dict[str, float]
+    status: Status
+    residual: float
+    error: dict[str, float]
+    steps: int
+    spectral_radius: float
+    level: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.SUCCESSFUL
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Every branch of a model at one point; ``best`` indexes the equilibrium one (None if none succeeded)."""
+
+    model: Model
+    controls: dict[str, float]
+    branches: tuple[Branch, ...]
+    best: int | None
+    settings: Settings = field(default_factory=Settings)
+
+    def branch(self, start: str) -> Branch:
+        """The branch reached from ``start``."""
+        for branch in self.branches:
+            if start in branch.start.split("+"):
+                return branch
+        raise InputError(f"{self.model.name} has no start {start!r}: {nearest(start, self.model.starts)}")
+
+    @property
+    def risks(self) -> dict[str, float]:
+        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the model has them."""
+        if self.best is None or "uninformed" not in self.model.starts or "risk" not in self.model.observables:
+            return {}
+        return {"algorithmic": self.branch("uninformed").observables["risk"], "information_theoretic": self.branches[self.best].observables["risk"]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object that ``replica solve --json`` prints (NaN as null)."""
+        phi = "free_entropy" if self.model.best == "largest" else "objective"
+        branches = [
+            {
+                "start": b.start, "overlaps": b.overlaps, "conjugates": b.conjugates, phi: b.free_energy, "observables": b.observables,
+                "status": b.status.value, "residual": b.residual, "error": b.error, "steps": b.steps,
+                "spectral_radius": b.spectral_radius, "level": b.level,
+            }
+            for b in self.branches
+        ]  # fmt: skip
+        result = {"model": self.model.name, "options": dict(self.model.options), "controls": self.controls, "branches": branches, "best": self.best}
+        return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _json_safe(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_json_safe(v) for v in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | None = None, throw: bool = False, **controls: Any) -> Solution:
+    """Solve a model at one point, from every start.
+
+    Parameters
+    ----------
+    model : str or Model
+    settings : Settings, optional
+        Tolerance, damping, accuracy, route.
+    starts : dict, optional
+        Starting overlaps by name; the model's own by default.
+    rule : Rule, optional
+        Sizes of the node sets.
+    throw : bool
+        Raise ``SolveError`` if a branch fails, instead of reporting its status.
+    **controls
+        Control values and options of the model, such as ``alpha=1.4`` or ``activation="erf"``.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    InputError
+        A setting is unknown, missing or out of range.
+    """
+    settings = settings or Settings()
+    check(settings)
+    built, values = resolve(model, controls)
+    if settings.route == "sampled":
+        rule = replace(rule or Rule(), tokens=int(values["L"]) if "L" in values else None)
+    initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
+    c = np.array([values[q.name] for q in built.controls])
+    with double_precision():
+        found = [(name, *settled(built, x0, c, settings, rule or Rule())) for name, x0 in initial.items()]
+    branches = _merge([_branch(built, name, point, level) for name, point, level in found])
+    solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
+    failed = [b for b in branches if not b.ok]
+    if throw and failed:
+        raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].status.value}")
+    return solution
+
+
+def check(settings: Settings) -> None:
+    """Refuse settings that cannot work."""
+    try:
+        check_damping(settings.damping)
+    except ValueError as problem:
+        raise InputError(str(problem)) from None
+    if settings.route not in ("exact", "sampled"):
+        raise InputError(f"unknown route {settings.route!r}: choose exact or sampled")
+    if not settings.tol > 0 or not settings.accuracy > 0 or settings.max_steps < 1:
+        raise InputError("tol and accuracy must be positive and max_steps at least 1")
+
+
+def start_vector(model: Model, start: Any, values: dict[str, float]) -> np.ndarray:
+    """A start's overlaps as numbers; its entries may be expressions in the controls."""
+    at = {q.symbol: values[q.name] for q in model.controls if q.name in values}
+    return np.array([float(sp.sympify(start[q.name]).subs(at)) for q in model.overlaps], dtype=float)
+
+
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
+"""Full optimisation compiles 1.5 times as long for code that runs no faster here."""
+
+
+@cache
+def compiled(model: Model, rule: Rule, settings: Settings) -> Any:
+    """The jitted point solver."""
+    return jax.jit(point_solver(model, rule, settings), compiler_options=COMPILER_OPTIONS)
+
+
+def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule, max_level: int = MAX_LEVEL) -> tuple[Point, int]:
+    """Solve from one start, refining the node sets until the error meets ``settings.accuracy``; judged."""
+    if settings.route == "sampled":
+        return _sampled(model, x0, c, settings, rule), 0
+    for level in range(max_level + 1):
+        point = jax.tree.map(np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c)))
+        point = judged(model, point, settings)
+        if Status.of(point.status) is not Status.UNRESOLVED:
+            break
+        rule = rule.finer()
+    return point, level
+
+
+def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
+    """One solve per scrambled Sobol set; the mean, with twice the standard error over the sets."""
+    if model.sampled is None:
+        raise InputError(f"{model.name} has no sampled route: use route='exact'")
+    runs = [compiled(model, rule, settings)(jnp.asarray(np.maximum(x0, 1e-3)), jnp.asarray([*c, k])) for k in range(rule.scrambles)]
+    stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
+    mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
+    error = jax.tree.map(lambda a: 2 * a.std(axis=0, ddof=1) / np.sqrt(len(runs)), stacked)
+    failed = [s for s in stacked.status if Status.of(s) is not Status.SUCCESSFUL]
+    point = mean._replace(
+        steps=stacked.steps.sum(), residual=stacked.residual.max(), status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
+        error_x=error.x, error_hats=error.hats, error_free_energy=error.free_energy, error_observables=error.observables,
+    )  # fmt: skip
+    return judged(model, point, settings)
+
+
+def judged(model: Model, point: Point, settings: Settings) -> Point:
+    """Turn the success of an iteration into the success of a result: finite, resolved, stable, above Bayes."""
+    status = Status.of(point.status)
+    if status is Status.MAX_STEPS and point.residual <= 1e3 * np.finfo(float).eps * max(1.0, float(np.max(np.abs(point.x), initial=0))):
+        status = Status.BELOW_PRECISION
+    if status is Status.SUCCESSFUL:
+        status = _verdict(model, point, settings)
+    return point._replace(status=np.asarray(status.code))
+
+
+def _verdict(model: Model, point: Point, settings: Settings) -> Status:
+    numbers = np.concatenate([np.ravel(point.x), np.ravel(point.observables), np.ravel(point.free_energy)])
+    if not np.all(np.isfinite(numbers)):
+        return Status.NON_FINITE
+    if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
+        return Status.BOUNDARY
+    if np.any(point.error_x > settings.accuracy) or np.any(point.error_observables > 10 * settings.accuracy):
+        return Status.UNRESOLVED
+    if model.conjugates and point.radius > 1:
+        return Status.NOT_STABLE
+    if model.bound and "risk" in model.observables:
+        values = dict(zip(model.observables, zip(point.observables, point.error_observables, strict=True), strict=True))
+        (risk, risk_error), (bound, bound_error) = values["risk"], values[model.bound]
+        if risk < bound - 2 * (risk_error + bound_error) - 1e-9:
+            return Status.BELOW_BAYES
+    return Status.SUCCESSFUL
+
+
+def _branch(model: Model, start: str, point: Point, level: int) -> Branch:
+    def named(names: Any, values: np.ndarray) -> dict[str, float]:
+        return {n: float(v) for n, v in zip(names, values, strict=True)}
+
+    overlaps, hats = [q.name for q in model.overlaps], [q.name for q in model.conjugates]
+    error = named(overlaps, point.error_x) | named(hats, point.error_hats) | named(model.observables, point.error_observables)
+    return Branch(
+        start, named(overlaps, point.x), named(hats, point.hats), float(point.free_energy), named(model.observables, point.observables),
+        Status.of(int(point.status)), float(point.residual), error | {"free_energy": float(point.error_free_energy)}, int(point.steps),
+        float(point.radius), level,
+    )  # fmt: skip
+
+
+def same(a: Branch, b: Branch) -> bool:
+    """Whether two branches are one point within their errors (and 1e-7)."""
+    close = all(abs(a.overlaps[k] - b.overlaps[k]) <= 1e-7 + a.error[k] + b.error[k] for k in a.overlaps)
+    return a.ok and b.ok and close
+
+
+def _merge(branches: list[Branch]) -> list[Branch]:
+    """One entry per distinct point; its start names join those that reached it."""
+    kept: list[Branch] = []
+    for branch in branches:
+        twin = next((i for i, k in enumerate(kept) if same(k, branch)), None)
+        if twin is None:
+            kept.append(branch)
+        else:
+            kept[twin] = replace(kept[twin], start=f"{kept[twin].start}+{branch.start}")
+    return kept
+
+
+def best_branch(model: Model, branches: list[Branch]) -> int | None:
+    """Index of the successful branch with the best free energy."""
+    good = [i for i, b in enumerate(branches) if b.ok]
+    pick = max if model.best == "largest" else min
+    return pick(good, key=lambda i: branches[i].free_energy) if good else None
+
+
+def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = None, **controls: Any) -> dict[str, Any]:
+    """Everything a model defines at given overlaps, without iterating.
+
+    Returns
+    -------
+    dict with ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or
+    ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
+    """
+    built, values = resolve(model, controls)
+    names = [q.name for q in built.overlaps]
+    for name in at:
+        if name not in names:
+            raise InputError(f"{built.name} has no overlap {name!r}: {nearest(name, names)}")
+    missing = [n for n in names if n not in at]
+    if missing:
+        raise InputError(f"{built.name} needs {', '.join(missing)}: give it with --at {missing[0]}=VALUE")
+    for q in built.overlaps:
+        if not q.contains(at[q.name]):
+            raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
+    c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
+    with double_precision():
+        state = jax.tree.map(np.asarray, _evaluator(built, rule or Rule())(jnp.asarray(c), jnp.asarray(x)))
+        radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
+    phi = "free_entropy" if built.best == "largest" else "objective"
+    result = {
+        "model": built.name, "options": dict(built.options), "controls": values, "overlaps": dict(zip(names, map(float, x), strict=True)),
+        "conjugates": {q.name: float(v) for q, v in zip(built.conjugates, state.hats, strict=True)},
+        "update": dict(zip(names, map(float, state.update), strict=True)), phi: float(state.free_energy),
+        "observables": {k: float(v) for k, v in zip(built.observables, state.observables, strict=True)},
+        "residual": float(np.max(np.abs(state.update - x), initial=0.0)), "spectral_radius": radius,
+    }  # fmt: skip
+    return _json_safe(result)
+
+
+@cache
+def _evaluator(model: Model, rule: Rule) -> Any:
+    return jax.jit(problem(model, rule, "exact").state)

@@ -1,0 +1,14 @@
+"""Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation (JAX and SciPy only)."""
+
+from .anderson import anderson
+from .branch import follow
+from .fixed_point import Box, check_damping, everywhere, fixed_point
+from .minimise import minimise
+from .newton import newton
+from .result import Iteration, Status
+from .stability import onset, propagate, spectral_radius
+
+__all__ = [
+    "Box", "Iteration", "Status", "anderson", "check_damping", "everywhere", "fixed_point", "follow", "minimise", "newton", "onset",
+    "propagate", "spectral_radius",
+]  # fmt: skip

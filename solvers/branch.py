@@ -1,0 +1,67 @@
+"""One branch from one start: plain iteration chooses it, acceleration polishes it.
+
+Near a spinodal the accelerators would stall at, or jump from, the ghost of a vanished fixed point. Hence
+plain (damped) iteration runs until its residual is small and shrinking; a polished point is accepted only
+if it meets the tolerance close to where plain iteration was heading; otherwise plain iteration goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from .anderson import anderson
+from .fixed_point import Box, Map, fixed_point, judge, unstarted
+from .newton import newton
+from .result import RUNNING, Iteration, Status
+
+Polish = Literal["anderson", "newton", "none"]
+SWITCH = 3e-2
+"""Residual at which polishing is first tried."""
+POLISH_STEPS = 25
+REACH = 20.0
+"""A polished point may lie this many (residual / (1 - rate)) away from the plain iterate."""
+
+
+def follow(f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array, box: Box, polish: Polish = "anderson", jacobian: Map | None = None) -> Iteration:
+    """The fixed point that plain iteration from ``x0`` reaches, in fewer evaluations.
+
+    Parameters are those of ``fixed_point``; ``polish`` names the accelerator ("none": plain iteration
+    alone) and ``jacobian`` serves "newton". ``steps`` counts every evaluation of ``f``.
+    """
+    if polish == "none":
+        return fixed_point(f, x0, tol=tol, max_steps=max_steps, damping=damping, box=box)
+
+    def plain(x: jax.Array, goal: jax.Array, budget: jax.Array) -> Iteration:
+        return fixed_point(f, x, tol=goal, max_steps=budget, damping=damping, box=box)
+
+    def attempt(state: tuple[Iteration, jax.Array]) -> tuple[Iteration, jax.Array]:
+        now, goal = state
+        coarse = plain((1 - damping) * now.fx + damping * now.x, jnp.maximum(goal, tol), max_steps - now.steps)
+        # Two more plain residuals would give the rate; one is enough and comes free with the next step.
+        x = (1 - damping) * coarse.fx + damping * coarse.x
+        fx = f(x)
+        used = now.steps + coarse.steps + 1
+        probe = Iteration(x, fx, judge(x, fx, box, tol)[0], used, jnp.asarray(RUNNING))
+        rate = jnp.clip(probe.residual / coarse.residual, 0.0, 0.999)
+        budget = jnp.minimum(used + POLISH_STEPS, max_steps)
+        if polish == "newton":
+            fine = newton(f, probe, tol=tol, max_steps=budget, jacobian=jacobian, box=box)
+        else:
+            fine = anderson(f, probe, tol=tol, max_steps=budget, box=box)
+        near = jnp.max(jnp.abs(fine.x - probe.x)) <= REACH * probe.residual / (1 - rate) + tol
+        accepted = (fine.status == Status.SUCCESSFUL.code) & near & (probe.residual < coarse.residual)
+        done = coarse.status != Status.SUCCESSFUL.code
+        done |= coarse.residual <= tol
+        rejected = probe._replace(status=jnp.asarray(RUNNING), steps=fine.steps)
+        kept = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), fine, rejected)
+        ended = coarse._replace(steps=now.steps + coarse.steps)
+        return jax.tree.map(lambda a, b: jnp.where(done, a, b), ended, kept), goal / 30
+
+    def running(state: tuple[Iteration, jax.Array]) -> jax.Array:
+        return (state[0].status == RUNNING) & (state[0].steps < max_steps)
+
+    last, _ = jax.lax.while_loop(running, attempt, (unstarted(x0), jnp.asarray(SWITCH)))
+    return last._replace(status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status))

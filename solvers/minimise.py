@@ -1,0 +1,31 @@
+"""Minimise a smooth function of a few variables from one start: BFGS (optimistix), then Newton on the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+
+from .fixed_point import Box
+from .newton import newton
+from .result import Iteration, Status
+
+
+def minimise(value: Callable[[jax.Array], jax.Array], gradient: Callable[[jax.Array], jax.Array], x0: jax.Array, *, tol: float | jax.Array, max_steps: int, box: Box) -> Iteration:
+    """A local minimum with max|gradient| <= tol.
+
+    ``value`` must be differentiable by JAX; ``gradient`` is the independent (derived) one that convergence is
+    judged by. Returns an ``Iteration`` with ``fx = x - gradient``, so that its residual is max|gradient|.
+    """
+    rough = optx.minimise(lambda x, _: value(x), optx.BFGS(rtol=1e-6, atol=1e-6), x0, max_steps=max_steps, throw=False)
+    x = rough.value
+
+    def image(x: jax.Array) -> jax.Array:
+        return x - gradient(x)
+
+    start = Iteration(x, image(x), jnp.asarray(jnp.inf), rough.stats["num_steps"] + 1, jnp.asarray(0))
+    fine = newton(image, start, tol=tol, max_steps=start.steps + 30, box=box)
+    worse = (fine.status == Status.SUCCESSFUL.code) & (value(fine.x) > value(x) + 1e-9)
+    return fine._replace(status=jnp.where(worse, Status.MAX_STEPS.code, fine.status))

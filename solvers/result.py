@@ -1,0 +1,47 @@
+"""How a computation ended: one sentence per outcome, and the numbers that go with it."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import jax
+
+
+class Status(enum.Enum):
+    """Outcome of a solve. The value is the sentence a user reads; ``code`` is what compiled loops carry."""
+
+    SUCCESSFUL = "successful"
+    MAX_STEPS = "the maximum number of steps was reached before the residual met the tolerance"
+    NON_FINITE = "the map returned NaN or infinity"
+    LEFT_DOMAIN = "the iterate left the domain of the overlaps"
+    TWO_CYCLE = "the iteration oscillates between two points: use damping"
+    UNRESOLVED = "an average is not resolved to the requested accuracy: use a finer rule"
+    BELOW_PRECISION = "the tolerance is below floating-point precision; the residual has reached its floor"
+    BELOW_BAYES = "the risk lies below the Bayes bound: the result is wrong"
+    BOUNDARY = "the solution lies on the boundary of the domain, where derivatives do not exist"
+    NOT_STABLE = "the point is a fixed point but unstable: an exact symmetric point, or the ghost of a vanished branch"
+    INFINITE_SCALE = "the optimum lies at infinite scale; the value is its limit"
+
+    @property
+    def code(self) -> int:
+        return _CODES[self]
+
+    @classmethod
+    def of(cls, code: int) -> Status:
+        return _MEMBERS[int(code)]
+
+
+_MEMBERS = tuple(Status)
+_CODES = {status: i for i, status in enumerate(_MEMBERS)}
+RUNNING = -1
+
+
+class Iteration(NamedTuple):
+    """State of an iteration: point, image F(point), undamped residual max|F - x|, evaluations, status code."""
+
+    x: jax.Array
+    fx: jax.Array
+    residual: jax.Array
+    steps: jax.Array
+    status: jax.Array

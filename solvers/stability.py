@@ -1,0 +1,37 @@
+"""Linear response of a fixed point: error propagation, spectral radius, and the onset of an instability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from scipy.optimize import brentq
+
+
+def spectral_radius(jacobian: jax.Array) -> jax.Array:
+    """Largest |eigenvalue| of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is stable iff it is below 1."""
+    if jacobian.shape[0] == 0:
+        return jnp.asarray(0.0)
+    return jnp.max(jnp.abs(jnp.linalg.eigvals(jacobian)))
+
+
+def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
+    """Error of the fixed point caused by an error ``defect`` of the map, |(1 - J)^{-1} defect|, shape (n,)."""
+    if jacobian.shape[0] == 0:
+        return jnp.zeros(0)
+    return jnp.abs(jnp.linalg.solve(jnp.eye(jacobian.shape[0]) - jacobian, defect))
+
+
+def onset(radius: Callable[[float], float], low: float, high: float, xtol: float = 1e-12) -> float:
+    """The control value in (low, high) where ``radius(control)``, a spectral radius, crosses 1.
+
+    Raises
+    ------
+    ValueError
+        If it does not change sides between the ends.
+    """
+    ends = radius(low) - 1, radius(high) - 1
+    if not ends[0] * ends[1] < 0:
+        raise ValueError(f"the spectral radius does not cross 1 between {low:g} ({ends[0] + 1:.4g}) and {high:g} ({ends[1] + 1:.4g})")
+    return float(brentq(lambda c: radius(c) - 1, low, high, xtol=xtol))  # type: ignore[arg-type]

@@ -1,0 +1,213 @@
+"""The rules of the house, read off the syntax trees: who imports what, sizes, and habits."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import statistics
+import sys
+import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("replica", "equations", "solvers")
+FILES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
+ALL_FILES = FILES + sorted(file for folder in ("tests", "benchmarks", "notebooks") for file in (ROOT / folder).rglob("*.py"))
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+MAX_FILE, MAX_FUNCTION, MEDIAN_FILE = 400, 60, 150
+ALLOWED = {
+    "equations": {"sympy", "equations"},
+    "solvers": {"jax", "numpy", "scipy", "optimistix", "solvers"},
+}
+ONLY_IN = {"h5py": "replica.store", "matplotlib": "replica.plot"}
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+TREES = {file: ast.parse(file.read_text(encoding="utf-8"), str(file)) for file in FILES}
+MODULES = {module_name(file) for file in FILES}
+
+
+def imports(node: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """(line, absolute dotted name) of every import under ``node``; ``from a import b`` gives ``a.b``."""
+    for item in ast.walk(node):
+        if isinstance(item, ast.Import):
+            yield from ((item.lineno, alias.name) for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            base = item.module or ""
+            if item.level:
+                parts = module.split(".")
+                parents = parts[: len(parts) - item.level + is_package]
+                base = ".".join([*parents, base] if base else parents)
+            yield from ((item.lineno, f"{base}.{alias.name}") for alias in item.names)
+
+
+def imports_of(file: Path, node: ast.AST | None = None) -> Iterator[tuple[int, str]]:
+    return imports(node or TREES[file], module_name(file), file.name == "__init__.py")
+
+
+def top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def third_party(file: Path) -> Iterator[tuple[int, str]]:
+    return ((line, top(name)) for line, name in imports_of(file) if top(name) not in sys.stdlib_module_names)
+
+
+def deferred(tree: ast.Module, module: str, is_package: bool) -> list[tuple[int, str]]:
+    """First-party imports inside functions."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, FUNCTION))
+    found = {pair for function in functions for pair in imports(function, module, is_package)}
+    return sorted((line, name) for line, name in found if top(name) in PACKAGES)
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str] | None:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def edge(name: str, modules: set[str]) -> str:
+    """The longest prefix of a dotted name that is a module (the rest is a name inside it)."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def bare_excepts(tree: ast.Module) -> list[int]:
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
+
+
+def function_sizes(tree: ast.Module) -> list[tuple[str, int]]:
+    return [(node.name, (node.end_lineno or 0) - node.lineno + 1) for node in ast.walk(tree) if isinstance(node, FUNCTION)]
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_rules_look_at_all_three_packages() -> None:
+    assert {top(module) for module in MODULES} == set(PACKAGES)
+    assert len(FILES) >= 20
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_package_imports_only_what_its_room_allows(package: str) -> None:
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}"
+        for file in FILES
+        if top(module_name(file)) == package
+        for line, name in third_party(file)
+        if name not in ALLOWED[package]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("library", sorted(ONLY_IN))
+def test_library_is_imported_in_one_module(library: str) -> None:
+    wrong = [
+        f"{name_of(file)}:{line}"
+        for file in FILES
+        if module_name(file) != ONLY_IN[library]
+        for line, name in third_party(file)
+        if name == library
+    ]
+    assert not wrong, f"{library} belongs in {ONLY_IN[library]}: {wrong}"
+
+
+def test_imported_libraries_are_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    names = {requirement.partition(">=")[0] for requirement in declared} | set(PACKAGES)
+    wrong = [f"{name_of(file)}:{line} imports {name}" for file in FILES for line, name in third_party(file) if name not in names]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_first_party_import_is_deferred() -> None:
+    wrong = [
+        f"{name_of(file)}:{line} imports {name} inside a function"
+        for file, tree in TREES.items()
+        for line, name in deferred(tree, module_name(file), file.name == "__init__.py")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_first_party_imports_have_no_cycle() -> None:
+    edges = {module_name(file): {edge(name, MODULES) for _, name in imports_of(file)} - {""} for file in FILES}
+    found = cycle(edges)
+    assert found is None, " -> ".join(found or [])
+
+
+def test_no_bare_except() -> None:
+    wrong = [f"{name_of(file)}:{line}" for file, tree in TREES.items() for line in bare_excepts(tree)]
+    assert not wrong, wrong
+
+
+def test_files_are_short() -> None:
+    wrong = {name_of(file): lines(file) for file in FILES if lines(file) > MAX_FILE}
+    assert not wrong, f"more than {MAX_FILE} lines: {wrong}"
+
+
+def test_the_median_file_is_short() -> None:
+    assert statistics.median(map(lines, FILES)) <= MEDIAN_FILE
+
+
+def test_functions_are_short() -> None:
+    wrong = {f"{name_of(file)}:{name}": size for file, tree in TREES.items() for name, size in function_sizes(tree) if size > MAX_FUNCTION}
+    assert not wrong, f"more than {MAX_FUNCTION} lines: {wrong}"
+
+
+def test_files_are_ascii() -> None:
+    wrong = [
+        f"{name_of(file)}:{number}"
+        for file in ALL_FILES
+        for number, line in enumerate(file.read_bytes().splitlines(), 1)
+        if not line.isascii()
+    ]
+    assert not wrong, wrong
+
+
+def written_docstring(value: object) -> str:
+    """The docstring somebody wrote: not inherited, not the signature that dataclass and NamedTuple generate."""
+    text = (value.__dict__.get("__doc__") if isinstance(value, type) else inspect.getdoc(value)) or ""
+    return "" if isinstance(value, type) and text.startswith(f"{value.__name__}(") else text.strip()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_names_have_docstrings(package: str) -> None:
+    module = importlib.import_module(package)
+    assert written_docstring(module)
+    values = {name: getattr(module, name) for name in module.__all__}
+    described = {name: value for name, value in values.items() if callable(value) or inspect.ismodule(value)}
+    assert not [name for name, value in described.items() if not written_docstring(value)]
+
+
+def test_the_rules_catch_what_they_are_for() -> None:
+    """Each reader above, on a source that breaks its rule."""
+    source = "def f():\n    from ..errors import E\n    import jax\n    try:\n        pass\n    except:\n        pass\n"
+    tree = ast.parse(source)
+    assert deferred(tree, "replica.simulate.data", False) == [(2, "replica.errors.E")]
+    assert deferred(tree, "replica.simulate", True) == [(2, "replica.errors.E")]
+    assert bare_excepts(tree) == [6]
+    assert function_sizes(tree) == [("f", 7)]
+    assert list(imports(ast.parse("from . import a"), "solvers", True)) == [(1, "solvers.a")]
+    assert list(imports(ast.parse("from . import a"), "solvers.c", False)) == [(1, "solvers.a")]
+    assert list(imports(ast.parse("from .a import b"), "solvers.c", False)) == [(1, "solvers.a.b")]
+    assert edge("solvers.a.b", {"solvers", "solvers.a"}) == "solvers.a"
+    assert edge("numpy.linalg", {"solvers"}) == ""
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+    assert cycle({"a": {"b"}, "b": {"c"}}) is None
