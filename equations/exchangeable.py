@@ -79,12 +79,12 @@ def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
     common, planted, others = node.parameters[1:]
 
     def token(h: sp.Expr, law: sp.Tuple) -> sp.Expr:
-        fields = {sp.Indexed(f, index): _field(f) for f, _, _ in law}
+        fields = {sp.Indexed(f, index): _field(f) for f, *_ in law}
         body = h.xreplace(fields)
         if body.has(sp.Indexed) or index in body.free_symbols:
             raise NotExchangeable(f"{h} depends on more than the fields of one token")
-        for f, mean, variance in law:
-            body = Average(body, _field(f), mean, variance)
+        for f, mean, variance, *focus in law:
+            body = Average(body, _field(f), mean, variance, *focus)
         return body
 
     def over_common(body: sp.Expr) -> sp.Expr:
@@ -214,7 +214,7 @@ def _sampled(node: TokenAverage) -> sp.Expr:
     first = sp.KroneckerDelta(index, 1)
     fields: dict[Any, sp.Expr] = {}
     bases = []
-    for (f, m1, v1), (_, m0, v0) in zip(planted, others, strict=True):
+    for (f, m1, v1, *_), (_, m0, v0, *_) in zip(planted, others, strict=True):
         noise = sp.IndexedBase(f"xi_{f}")
         bases.append(noise)
         mean, deviation = ((a * first + b * (1 - first)).xreplace(shared) for a, b in ((m1, m0), (sp.sqrt(v1), sp.sqrt(v0))))

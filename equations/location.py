@@ -23,19 +23,23 @@ def key_law(q_k: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], tuple[sp.Expr, sp.Ex
     return tilt(free, sp.sqrt(SPIKE.symbol))[1], free
 
 
-def key_average(body: sp.Expr, q_k: sp.Expr) -> TokenAverage:
+Focus = tuple[sp.Expr, ...]
+"""(centre, width) of a narrow feature in a token field, or ()."""
+
+
+def key_average(body: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:
     """E[body] over the key fields alone."""
     planted, free = key_law(q_k)
-    return TokenAverage(body, TOKEN, LENGTH.symbol, [], [(KEY_FIELD, *planted)], [(KEY_FIELD, *free)])
+    return TokenAverage(body, TOKEN, LENGTH.symbol, [], [(KEY_FIELD, *planted, *focus)], [(KEY_FIELD, *free, *focus)])
 
 
-def attention_weight(phi: sp.Expr, q_k: sp.Expr) -> TokenAverage:
+def attention_weight(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:
     """E[sigma_eps], sigma_l = phi_l/sum phi: the mean weight on the relevant token; ``phi`` in omega_k[l]."""
-    return key_average(phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k)
+    return key_average(phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k, focus)
 
 
-def attention_square(phi: sp.Expr, q_k: sp.Expr) -> TokenAverage:
+def attention_square(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:
     """E[sum_l sigma_l^2], sigma_l = phi_l/sum phi."""
     total = sp.Sum(phi, (TOKEN, 1, LENGTH.symbol))
-    return key_average(sp.Sum(phi**2, (TOKEN, 1, LENGTH.symbol)) / total**2, q_k)
+    return key_average(sp.Sum(phi**2, (TOKEN, 1, LENGTH.symbol)) / total**2, q_k, focus)
 

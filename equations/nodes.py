@@ -210,6 +210,7 @@ class TokenAverage(Bound):
     common, planted, others : tuples of (field, mean, variance)
         Gaussian laws: of the fields shared by all tokens (the label y), of the planted token and
         of any other token (both may depend on the common fields). Token fields are ``IndexedBase``.
+        A pair (centre, width) may follow the variance, see ``Average``.
 
     Notes
     -----

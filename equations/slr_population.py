@@ -45,18 +45,20 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     """The model of one ``activation`` (or "bayes") and location ``rule`` (only "spiked" so far)."""
     if activation == "bayes":
         unknowns: tuple[Quantity, ...] = ()
-        scale, moments = sp.sqrt(SPIKE.symbol), _posterior_moments()
+        moments = _posterior_moments()
     else:
         act = ACTIVATIONS[activation]
         unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset
-        scale, moments = SCALE.symbol, _normalised(act) if act.normalised else _elementwise(act)
+        moments = _normalised(act) if act.normalised else _elementwise(act)
     weight, square = moments
     excess = 1 - weight**2 / square
-    # Key fields are N(0, 1) or N(sqrt(nu), 1): |c chi| stays below c (sqrt(nu) + 8) but for 1e-14.
-    reach = sp.Abs(scale) * (sp.sqrt(SPIKE.symbol) + 8)
-    # The Bayes bound is evaluated in the same window, with c = sqrt(nu).
-    bayes = SPIKE.symbol + 8 * sp.sqrt(SPIKE.symbol)
-    window = LogTime(sp.Max(reach, bayes), 12 + sp.Max(reach, bayes))
+    # Key fields are N(0, 1) or N(sqrt(nu), 1): |c chi| stays below c (sqrt(nu) + 8) but for 1e-14. The Bayes
+    # bound has c = sqrt(nu); elementwise activations need no integral over log t for themselves.
+    reach = sp.sqrt(SPIKE.symbol) * (sp.sqrt(SPIKE.symbol) + 8)
+    normalised = activation in ACTIVATIONS and ACTIVATIONS[activation].normalised
+    if normalised:
+        reach = sp.Max(reach, sp.Abs(SCALE.symbol) * (sp.sqrt(SPIKE.symbol) + 8))
+    window = LogTime(reach, 12 + reach)
 
     return Model(
         name="slr-population",
@@ -77,6 +79,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
         starts=_starts(unknowns),
         exact=lambda e: stabilise(mellin(laplace(e, window), window)),
+        nodes={"line": 3} if normalised else {},
         options={"activation": activation, "rule": rule},
         notes={
             "Exact?": "exact for keys along k* and values along v*",
@@ -95,7 +98,9 @@ def _posterior_moments() -> Moments:
 
 def _normalised(act: Activation) -> Moments:
     phi = act.phi(SCALE.symbol * KEY_FIELD[TOKEN])
-    return attention_weight(phi, sp.S.One), attention_square(phi, sp.S.One)
+    # At large c, phi and exp(-t phi) change over 1/c around chi = 0, more slowly (in log scale) beyond.
+    focus = () if isinstance(phi, sp.exp) else (sp.S.Zero, 10 / sp.sqrt(1 + SCALE.symbol**2))
+    return attention_weight(phi, sp.S.One, focus), attention_square(phi, sp.S.One, focus)
 
 
 def _elementwise(act: Activation) -> Moments:

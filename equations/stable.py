@@ -162,4 +162,6 @@ def _log_of(positive: sp.Expr) -> sp.Expr | None:
             return Softplus(other.args[0] + sp.log(factor))
         if isinstance(other, sp.erf) and abs(factor) == 1:
             return sp.log(2) + LogNdtr(sp.sqrt(2) * factor * other.args[0])
+    if isinstance(positive, sp.Add) and isinstance(2 - positive, sp.erfc):  # what SymPy makes of erfc(-z)
+        return sp.log(2) + LogNdtr(sp.sqrt(2) * (2 - positive).args[0])
     return None

@@ -37,7 +37,8 @@ class Rule:
     panel, focused : int
         Nodes per panel between kinks, and of a Gaussian average with a narrow feature.
     widen : float
-        Factor on the period of Mellin integrals.
+        Factor on the ranges of integration (and the period of Mellin integrals), so that a finer rule also
+        shows what a coarser one cuts off.
     log2_samples, scrambles, seed : int
         Quasi-Monte Carlo sets of the sampled route.
     tokens : int or None
@@ -180,6 +181,7 @@ class _Evaluation:
 
     def __init__(self, lowered: Lowered, x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool) -> None:
         self.axes, self.rule, self.ndim = lowered._axes, lowered.rule, len(lowered._axes)
+        self.cut = quadrature.CUT * self.rule.widen
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(lowered.unknowns)})
         self.unknowns = set(lowered.unknowns)
@@ -252,6 +254,8 @@ class _Evaluation:
         exponentials = [a for a in e.args if isinstance(a, sp.exp)]
         if len(e.args) == 2 and -1 in e.args and exponentials:
             return jnp.expm1(self.value(exponentials[0].args[0]))
+        if len(e.args) == 2 and 1 in e.args and isinstance(e - 1, sp.Mul) and isinstance(1 - e, sp.exp):
+            return -jnp.expm1(self.value((1 - e).args[0]))
         total = self.value(e.args[0])
         for term in e.args[1:]:
             total = total + self.value(term)
@@ -322,7 +326,7 @@ class _Evaluation:
         elif roots:
             points, weights = self._panels(x, mean, deviation, [self.value(r) for r in roots])
         else:
-            nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even))
+            nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even), self.cut)
             points, weights = mean + deviation * self._along(x, nodes.points), self._along(x, nodes.weights)
         identity, varies = self._identity(e, tuple(roots), bool(even))
         return self._under(x, points, identity, varies, lambda: self._contract(e.body, x, weights))
@@ -331,8 +335,8 @@ class _Evaluation:
         """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""
         axis, nodes = self.axes[x], quadrature.gauss_legendre(self.rule.panel)
         unit = jnp.where(deviation > 0, deviation, 1.0)
-        kinks = (jnp.clip((r - mean) / unit, -quadrature.CUT, quadrature.CUT) for r in roots)
-        edges = jnp.broadcast_arrays(jnp.full((1,) * self.ndim, -quadrature.CUT), *kinks, quadrature.CUT)
+        kinks = (jnp.clip((r - mean) / unit, -self.cut, self.cut) for r in roots)
+        edges = jnp.broadcast_arrays(jnp.full((1,) * self.ndim, -self.cut), *kinks, self.cut)
         edges = jnp.sort(jnp.stack(edges), axis=0)
         panels = [(edges[i], edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
         points = jnp.concatenate([a + w * self._along(x, nodes.points) for a, w in panels], axis=axis)
@@ -344,7 +348,7 @@ class _Evaluation:
         nodes = quadrature.unit_trapezoid(self.rule.focused)
         unit = jnp.where(deviation > 0, deviation, 1.0)
         middle, width = (centre - mean) / unit, jnp.minimum(width / unit, WIDEST)
-        low, high = (jnp.arcsinh((side * quadrature.CUT - middle) / width) for side in (-1, 1))
+        low, high = (jnp.arcsinh((side * self.cut - middle) / width) for side in (-1, 1))
         t = low + (high - low) * self._along(x, nodes.points)
         points = middle + width * jnp.sinh(t)
         weights = (high - low) * self._along(x, nodes.weights) * width * jnp.cosh(t) * _density(points)
@@ -352,6 +356,8 @@ class _Evaluation:
 
     def _line(self, e: LineIntegral) -> Any:
         low, high = (self.value(p) for p in e.parameters)
+        margin = (self.rule.widen - 1) * (high - low) / 2
+        low, high = low - margin, high + margin
         nodes = quadrature.unit_trapezoid(self.rule.line)
         points = low + (high - low) * self._along(e.variable, nodes.points)
         weights = (high - low) * self._along(e.variable, nodes.weights)

@@ -148,18 +148,25 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     settings = settings or Settings()
     check(settings)
     built, values = resolve(model, controls)
+    rule = rule or default_rule(built)
     if settings.route == "sampled":
-        rule = replace(rule or Rule(), tokens=int(values["L"]) if "L" in values else None)
+        rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
     initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
     c = np.array([values[q.name] for q in built.controls])
     with double_precision():
-        found = [(name, *settled(built, x0, c, settings, rule or Rule())) for name, x0 in initial.items()]
+        found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
     if throw and failed:
         raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].status.value}")
     return solution
+
+
+def default_rule(model: Model) -> Rule:
+    """The default node sets, enlarged where the model asks for it."""
+    rule = Rule()
+    return replace(rule, **{name: int(factor * getattr(rule, name)) for name, factor in model.nodes.items()})
 
 
 def check(settings: Settings) -> None:
@@ -235,7 +242,9 @@ def _verdict(model: Model, point: Point, settings: Settings) -> Status:
         return Status.NON_FINITE
     if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
         return Status.BOUNDARY
-    if np.any(point.error_x > settings.accuracy) or np.any(point.error_observables > 10 * settings.accuracy):
+    # The place of a flat optimum may be ill-determined where its value is not: errors there speak for themselves.
+    loose = model.conjugates and np.any(point.error_x > settings.accuracy)
+    if loose or np.any(point.error_observables > 10 * settings.accuracy):
         return Status.UNRESOLVED
     if model.conjugates and point.radius > 1:
         return Status.NOT_STABLE
@@ -306,7 +315,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
-        state = jax.tree.map(np.asarray, _evaluator(built, rule or Rule())(jnp.asarray(c), jnp.asarray(x)))
+        state = jax.tree.map(np.asarray, _evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {

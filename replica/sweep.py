@@ -28,7 +28,7 @@ from .errors import InputError
 from .lower import Rule
 from .problem import Point, Settings, point_solver
 from .settings import assignments, nearest, number, resolve
-from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, double_precision, judged, settled, start_vector
+from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, default_rule, double_precision, judged, settled, start_vector
 
 THREADS = 2
 CHUNKS_PER_THREAD = 8
@@ -108,7 +108,7 @@ def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | N
         job = bar.add_task(built.name, total=tasks)
         for name, start in built.starts.items():
             lines, restore = _lines(built, axes, fixed, start, warm, directions.get(name, 0))
-            points, levels = _solve_lines(built, lines, settings, rule or Rule(), warm is not None, lambda n: bar.advance(job, n))
+            points, levels = _solve_lines(built, lines, settings, rule or default_rule(built), warm is not None, lambda n: bar.advance(job, n))
             columns.append((jax.tree.map(restore, points), restore(levels)))
     return _dataset(built, axes, fixed, settings, columns, warm, directions)
 
@@ -146,7 +146,7 @@ def _lines(model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], s
     count = mesh[0].size
     rows = [{**fixed, **{n: values[n][i] for n in order}} for i in range(count)]
     controls = np.array([[row[q.name] for q in model.controls] for row in rows])
-    starts = np.array([start_vector(model, start, row) for row in rows]).reshape(count, -1)
+    starts = np.array([start_vector(model, start, row) for row in rows])
     length = shape[-1] if warm else 1
 
     def restore(flat: np.ndarray) -> np.ndarray:
@@ -157,7 +157,8 @@ def _lines(model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], s
             array = np.take(array, position, axis=len(shape) - 1)
         return np.moveaxis(array, [order.index(n) for n in names], range(len(names)))
 
-    return (starts.reshape(-1, length, starts.shape[1]), controls.reshape(-1, length, controls.shape[1])), restore
+    lines = tuple(a.reshape(count // length, length, a.shape[1]) for a in (starts, controls))
+    return lines, restore  # type: ignore[return-value]
 
 
 @cache

@@ -27,5 +27,6 @@ def minimise(value: Callable[[jax.Array], jax.Array], gradient: Callable[[jax.Ar
 
     start = Iteration(x, image(x), jnp.asarray(jnp.inf), rough.stats["num_steps"] + 1, jnp.asarray(0))
     fine = newton(image, start, tol=tol, max_steps=start.steps + 30, box=box)
+    # Newton also converges to saddles and maxima; BFGS never stops above a minimum it has seen.
     worse = (fine.status == Status.SUCCESSFUL.code) & (value(fine.x) > value(x) + 1e-9)
-    return fine._replace(status=jnp.where(worse, Status.MAX_STEPS.code, fine.status))
+    return fine._replace(status=jnp.where(worse, Status.NOT_STABLE.code, fine.status))

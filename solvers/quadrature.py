@@ -30,13 +30,13 @@ def gauss_hermite(n: int) -> Nodes:
     return Nodes(points, weights / weights.sum())
 
 
-def trapezoid_gaussian(n: int, even: bool = False) -> Nodes:
-    """E[f(g)], g ~ N(0, 1), by n equidistant nodes on [-8.5, 8.5]; exponentially accurate for smooth f.
+def trapezoid_gaussian(n: int, even: bool = False, cut: float = CUT) -> Nodes:
+    """E[f(g)], g ~ N(0, 1), by n equidistant nodes on [-cut, cut]; exponentially accurate for smooth f.
 
     With ``even`` only the (n + 1)//2 non-negative nodes, for an even f.
     """
     n += 1 - n % 2
-    points = np.linspace(-CUT, CUT, n)
+    points = np.linspace(-cut, cut, n)
     weights = np.exp(-(points**2) / 2)
     weights /= weights.sum()
     if not even:

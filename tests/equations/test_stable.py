@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 import jax
@@ -26,8 +25,8 @@ L = sp.Symbol("L", integer=True, positive=True)
 
 
 def mills(t: float) -> tuple[mp.mpf, mp.mpf, mp.mpf, mp.mpf]:
-    """log Phi, m, g, v at 40 digits or more (the series below -1000, where it has 60)."""
-    with mp.workdps(90):
+    """log Phi, m, g, v at 40 digits or more (from the series below -1000)."""
+    with mp.workdps(250):
         z = mp.mpf(float(t))
         if z > -1000:
             phi, cdf = mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi), mp.erfc(-z / mp.sqrt(2)) / 2
@@ -155,7 +154,6 @@ def test_mills_functions_everywhere(index: int, f: type) -> None:
     values = np.asarray(function([x], f(x))(points))
     errors = {float(p): relative(u, mills(p)[index]) for p, u in zip(points, values, strict=True)}
     worst = max(errors, key=lambda p: errors[p])
-    # log Phi(30) = -5e-198 itself is representable; nothing here is exempt.
     assert errors[worst] < 1e-12, (worst, errors[worst])
 
 
@@ -228,7 +226,7 @@ def test_log_sum_exp_does_not_differentiate_its_length() -> None:
 def _one_float(row: Callable[..., jax.Array]) -> bool:
     try:
         return np.issubdtype(np.asarray(row(jnp.asarray(0.5))).dtype, np.floating)
-    except (TypeError, ValueError, inspect.BoundArgumentsError if hasattr(inspect, "BoundArgumentsError") else TypeError):
+    except TypeError:
         return False
 
 
@@ -242,7 +240,7 @@ def test_the_rows_of_one_float_are_found() -> None:
 @pytest.mark.parametrize("f", ROWS, ids=lambda f: f.__name__)
 def test_nan_in_nan_out(f: type) -> None:
     for row in (FUNCTIONS[f], jax.jit(FUNCTIONS[f]), jax.vmap(FUNCTIONS[f])):
-        out = row(jnp.array([0.5, jnp.nan]))
+        out = row(jnp.array([1.5 if f is sp.acosh else 0.5, jnp.nan]))
         assert np.isnan(out[1]) and not np.isnan(out[0])
 
 

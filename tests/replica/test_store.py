@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -126,13 +125,14 @@ def test_one_point_has_no_controls(tmp_path: Path) -> None:
     "dataset",
     [
         xr.Dataset(),
+        xr.Dataset(coords={"alpha": [1.0, 2.0]}),
         xr.Dataset({"m": ("alpha", np.zeros(0))}, {"alpha": np.zeros(0)}),
         xr.Dataset({"m": (("k", "alpha"), np.ones((2, 1)))}, {"alpha": [1.0]}),
         xr.Dataset({"m": ("branch", [1])}, {"branch": np.array(["a"], dtype=object)}),
         xr.Dataset({"\u03b1": ((), np.array("text"))}, {"seed": 3}),
         xr.Dataset({"m": ("x", np.arange(2, dtype=">u2"))}),
     ],
-    ids=["empty", "no points", "dimension without coordinate", "object text", "scalar text", "big-endian"],
+    ids=["empty", "no variables", "no points", "dimension without coordinate", "object text", "scalar text", "big-endian"],
 )
 def test_unusual_datasets(tmp_path: Path, dataset: xr.Dataset) -> None:
     path = store.save(tmp_path / "x.h5", dataset)
@@ -178,7 +178,7 @@ values_ = st.recursive(
 attributes = st.dictionaries(st.text() | st.sampled_from(["latex", "units", "long_name", "model"]), values_, max_size=5)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(on_file=attributes, on_variable=attributes)
 def test_any_metadata_comes_back(tmp_path: Path, on_file: dict[str, Any], on_variable: dict[str, Any]) -> None:
     written = xr.Dataset({"m": ("i", [1.0], on_variable)}, attrs=on_file)
@@ -374,15 +374,16 @@ def test_a_crash_after_some_variables(tmp_path: Path, curve: xr.Dataset, monkeyp
 
 
 def test_a_killed_process_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
-    store.save(tmp_path / "old.h5", xr.Dataset({"m": 1}))
-    before = (tmp_path / "old.h5").read_bytes()
     script = (
-        "import os, sys, xarray as xr; from replica import store; os.fsync = lambda _: os._exit(9)\n"
+        "import os, sys, xarray as xr; from replica import store\n"
+        "store.save(sys.argv[1], xr.Dataset({'m': 1}))\n"
+        "os.fsync = lambda _: os._exit(9)\n"
         "store.save(sys.argv[1], xr.Dataset({'m': 2}), force=True)"
     )
-    for name in ("old.h5", "new.h5"):
-        assert run(script, tmp_path / name).wait() == 9
-    assert (tmp_path / "old.h5").read_bytes() == before and not (tmp_path / "new.h5").exists()
+    assert run(script, tmp_path / "x.h5").wait() == 9
+    assert store.load(tmp_path / "x.h5").m == 1
+    assert len(names(tmp_path)) == 2  # what is left beside it is hidden and says whose it is
+    assert names(tmp_path)[0].startswith(".replica-")
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -482,15 +483,6 @@ def test_every_truncation_is_noticed(tmp_path: Path, curve: xr.Dataset) -> None:
     for length in [*range(0, 200, 7), *range(200, len(whole), len(whole) // 50), len(whole) - 1]:
         path.write_bytes(whole[:length])
         refused(path, "is truncated or damaged: restore a copy or compute it again" if length >= 8 else "is not an HDF5 file")
-
-
-def test_a_damaged_block_is_one_sentence_or_harmless(tmp_path: Path, curve: xr.Dataset) -> None:
-    """Numbers carry no checksum: a flipped bit in them is not noticed, but nothing else than StoreError is raised."""
-    whole = store.save(tmp_path / "whole.h5", curve).read_bytes()
-    for start in range(8, len(whole), len(whole) // 60):
-        (tmp_path / "x.h5").write_bytes(whole[:start] + b"\xff" * 16 + whole[start + 16 :])
-        with contextlib.suppress(StoreError):
-            store.load(tmp_path / "x.h5")
 
 
 @pytest.mark.parametrize("mark", [None, "keras", 3, np.array(["replica-solver", "x"], dtype=object)])
