@@ -1,65 +1,28 @@
 """Lowering: SymPy expressions to JAX arrays.
 
-Every bound variable (of an average, an integral, an indexed sum) becomes an array axis; a value has one
-dimension per bound variable of the expression, of size 1 where it does not depend on it. Equal
-subexpressions are evaluated once, and those that do not depend on the unknowns once per solve (``Lowered.bind``).
-A product under an integral is contracted as a matrix product where its factors live on different axes.
+``Lowered`` checks a set of expressions (every node must have a row, every symbol a meaning) and evaluates
+them; ``function`` makes a JAX function of one expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations.nodes import Average, Bound, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
+from equations.kinks import bound_variables
+from equations.nodes import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
 from equations.stable import LogSumExp, stabilise
-from solvers import quadrature
 
 from .errors import LoweringError
+from .evaluate import SCRAMBLE, Evaluation
+from .rule import Rule
 from .table import FUNCTIONS
 
-Values = Mapping[sp.Symbol, Any]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Sizes of the node sets.
-
-    Attributes
-    ----------
-    gaussian, line, mellin : int
-        Nodes of a smooth Gaussian average, of a line integral and of a Mellin integral.
-    panel, focused : int
-        Nodes per panel between kinks, and of a Gaussian average with a narrow feature.
-    widen : float
-        Factor on the ranges of integration (and the period of Mellin integrals), so that a finer rule also
-        shows what a coarser one cuts off.
-    log2_samples, scrambles, seed : int
-        Quasi-Monte Carlo sets of the sampled route.
-    tokens : int or None
-        Number of tokens L of the sampled route (there it is an array size).
-    """
-
-    gaussian: int = 71
-    line: int = 201
-    mellin: int = 361
-    panel: int = 64
-    focused: int = 161
-    widen: float = 1.0
-    log2_samples: int = 12
-    scrambles: int = 8
-    seed: int = 0
-    tokens: int | None = None
-
-    def finer(self) -> Rule:
-        """The rule with 1.6 times as many nodes; the difference between the two is the error estimate."""
-        sizes = {k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")}
-        return replace(self, widen=1.15 * self.widen, **sizes)
+__all__ = ["SCRAMBLE", "Lowered", "Rule", "function", "value_and_error"]
 
 
 def function(symbols: Sequence[sp.Symbol], expr: sp.Expr, rule: Rule | None = None) -> Callable[..., jax.Array]:
@@ -107,7 +70,7 @@ class Lowered:
         self._axes: dict[Any, int] = {}
         for expr in self.expressions.values():
             for node in sp.preorder_traversal(expr):
-                for variable in _bound_variables(node):
+                for variable in bound_variables(node):
                     self._axes.setdefault(variable, len(self._axes))
 
     def bind(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> Callable[[jax.Array | None], dict[str, jax.Array]]:
@@ -116,32 +79,16 @@ class Lowered:
         What does not depend on x is evaluated here, once, outside any loop the returned function runs in.
         """
         shared: dict[Any, Any] = {}
-        first = _Evaluation(self, x, controls, shared, write=True)
+        first = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True)
         values = {name: first.scalar(e) for name, e in self.expressions.items()}
 
         def at(x: jax.Array | None) -> dict[str, jax.Array]:
             if x is None:
                 return values
-            evaluation = _Evaluation(self, x, controls, shared, write=False)
+            evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False)
             return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
         return at
-
-
-def _bound_variables(node: sp.Basic) -> tuple[Any, ...]:
-    if isinstance(node, SampleAverage):
-        return (_samples(node), node.variable)
-    if isinstance(node, Bound):
-        return (node.variable,)
-    if isinstance(node, LogSumExp):
-        return (node.args[1],)
-    if isinstance(node, sp.Sum):
-        return tuple(limit[0] for limit in node.limits)
-    return ()
-
-
-def _samples(node: SampleAverage) -> sp.Symbol:
-    return sp.Symbol(f"sample_of_{node.variable}")
 
 
 def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model: str) -> None:
@@ -174,353 +121,3 @@ def _problem(node: sp.Basic) -> str | None:
     if plain or type(node).__name__ == "ExprCondPair":
         return None
     return f"no lowering for {type(node).__name__} in {node}"
-
-
-class _Evaluation:
-    """One evaluation at given unknowns and controls."""
-
-    def __init__(self, lowered: Lowered, x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool) -> None:
-        self.axes, self.rule, self.ndim = lowered._axes, lowered.rule, len(lowered._axes)
-        self.cut = quadrature.CUT * self.rule.widen
-        self.env: dict[Any, Any] = dict(controls)
-        self.env.update({symbol: x[i] for i, symbol in enumerate(lowered.unknowns)})
-        self.unknowns = set(lowered.unknowns)
-        # Bound variables in scope: variable -> (identity of its node set, whether that depends on the unknowns).
-        self.scope: dict[Any, tuple[Any, bool]] = {}
-        self.memo: dict[Any, Any] = {}
-        self.shared, self.write = shared, write
-        self._free: dict[Any, frozenset[Any]] = {}
-
-    def scalar(self, expr: sp.Expr) -> jax.Array:
-        value = jnp.asarray(self.value(expr), dtype=jnp.result_type(float))
-        return value.reshape(()) if value.size == 1 else value
-
-    def value(self, expr: sp.Basic) -> Any:
-        free = self._free_symbols(expr)
-        scope = tuple((v, self.scope[v][0]) for v in self.axes if v in free and v in self.scope)
-        varies = bool(free & self.unknowns) or any(self.scope[v][1] for v, _ in scope)
-        key = (expr, scope)
-        if not varies and key in self.shared:
-            return self.shared[key]
-        if key not in self.memo:
-            self.memo[key] = self._evaluate(expr)
-            if self.write and not varies:
-                self.shared[key] = self.memo[key]
-        return self.memo[key]
-
-    def _free_symbols(self, expr: sp.Basic) -> frozenset[Any]:
-        if expr not in self._free:
-            self._free[expr] = frozenset(expr.free_symbols)
-        return self._free[expr]
-
-    def _evaluate(self, e: Any) -> Any:
-        if isinstance(e, sp.Symbol | sp.Indexed):
-            return self.env[e]
-        if e is sp.I:
-            return 1j
-        if e in (sp.true, sp.false):
-            return bool(e)
-        if isinstance(e, sp.Integer):
-            return float(int(e))
-        if isinstance(e, sp.Number | sp.NumberSymbol):
-            return float(e)
-        if isinstance(e, sp.Add):
-            return self._sum(e)
-        if isinstance(e, sp.Mul):
-            return self._product(e)
-        if isinstance(e, sp.Pow):
-            return self._power(e)
-        if isinstance(e, sp.Piecewise):
-            return self._piecewise(e)
-        if isinstance(e, Average):
-            return self._average(e)
-        if isinstance(e, LineIntegral):
-            return self._line(e)
-        if isinstance(e, MellinIntegral):
-            return self._mellin(e)
-        if isinstance(e, SampleAverage):
-            return self._sample(e)
-        if isinstance(e, LogSumExp):
-            return self._over_tokens(e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True))
-        if isinstance(e, sp.Sum):
-            return self._indexed_sum(e)
-        if isinstance(e, sp.log):
-            return self._log(e.args[0])
-        return FUNCTIONS[e.func](*(self.value(a) for a in e.args))
-
-    # arithmetic -----------------------------------------------------------------------------------
-
-    def _sum(self, e: sp.Add) -> Any:
-        exponentials = [a for a in e.args if isinstance(a, sp.exp)]
-        if len(e.args) == 2 and -1 in e.args and exponentials:
-            return jnp.expm1(self.value(exponentials[0].args[0]))
-        if len(e.args) == 2 and 1 in e.args and isinstance(e - 1, sp.Mul) and isinstance(1 - e, sp.exp):
-            return -jnp.expm1(self.value((1 - e).args[0]))
-        total = self.value(e.args[0])
-        for term in e.args[1:]:
-            total = total + self.value(term)
-        return total
-
-    def _product(self, e: sp.Mul) -> Any:
-        product = self.value(e.args[0])
-        for factor in e.args[1:]:
-            product = product * self.value(factor)
-        return product
-
-    def _power(self, e: sp.Pow) -> Any:
-        base, exponent = e.args
-        if isinstance(exponent, sp.Integer):
-            n = int(exponent)
-            return self.value(base) ** n if n > 0 else 1 / self.value(base) ** (-n)
-        if isinstance(exponent, sp.Rational) and exponent.q == 2:
-            root = jnp.sqrt(self.value(base))
-            n = int(exponent.p)
-            return root**n if n > 0 else 1 / root ** (-n)
-        return jnp.power(self.value(base), self.value(exponent))
-
-    def _log(self, argument: sp.Expr) -> Any:
-        if isinstance(argument, sp.Add) and sp.S.One in argument.args:
-            return jnp.log1p(self.value(argument - 1))
-        return jnp.log(self.value(argument))
-
-    def _piecewise(self, e: sp.Piecewise) -> Any:
-        *branches, last = e.args
-        value = self.value(last.args[0])
-        for branch in reversed(branches):
-            value = jnp.where(self.value(branch.args[1]), self.value(branch.args[0]), value)
-        return value
-
-    # integrals ------------------------------------------------------------------------------------
-
-    def _along(self, variable: Any, points: jax.Array) -> jax.Array:
-        """A vector laid along the axis of a bound variable."""
-        shape = [1] * self.ndim
-        shape[self.axes[variable]] = -1
-        return jnp.asarray(points).reshape(shape)
-
-    def _under(self, variable: Any, points: Any, identity: Any, varies: bool, compute: Callable[[], Any]) -> Any:
-        """``compute()`` with ``variable`` bound to ``points``."""
-        if variable in self.scope:
-            raise LoweringError(f"the variable {variable} is bound twice in nested integrals: rename one of them")
-        outside = self.env.get(variable)  # an unknown or control of the same name, hidden in here
-        self.env[variable], self.scope[variable] = points, (identity, varies)
-        try:
-            return compute()
-        finally:
-            del self.scope[variable]
-            self.env[variable] = outside
-
-    def _identity(self, node: Bound, roots: tuple[Any, ...] = (), *rest: Any) -> tuple[Any, bool]:
-        """What the node set of an integral depends on: its parameters, its kinks and the variables they see."""
-        free = frozenset().union(*(self._free_symbols(p) for p in (*node.parameters, *roots)))
-        scope = tuple((v, self.scope[v][0]) for v in self.axes if v in free and v in self.scope)
-        varies = bool(free & self.unknowns) or any(self.scope[v][1] for v, _ in scope)
-        return (type(node).__name__, node.parameters, roots, rest, scope), varies
-
-    def _average(self, e: Average) -> Any:
-        x, mean, deviation = e.variable, self.value(e.mean), jnp.sqrt(self.value(e.variance))
-        roots = kinks(e.body, x)
-        even = not roots and not e.focus and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
-        if e.focus:
-            points, weights = self._focused(x, mean, deviation, *(self.value(f) for f in e.focus))
-        elif roots:
-            points, weights = self._panels(x, mean, deviation, [self.value(r) for r in roots])
-        else:
-            nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even), self.cut)
-            points, weights = mean + deviation * self._along(x, nodes.points), self._along(x, nodes.weights)
-        identity, varies = self._identity(e, tuple(roots), bool(even))
-        return self._under(x, points, identity, varies, lambda: self._contract(e.body, x, weights))
-
-    def _panels(self, x: Any, mean: Any, deviation: Any, roots: list[Any]) -> tuple[Any, Any]:
-        """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""
-        axis, nodes = self.axes[x], quadrature.gauss_legendre(self.rule.panel)
-        unit = jnp.where(deviation > 0, deviation, 1.0)
-        kinks = (jnp.clip((r - mean) / unit, -self.cut, self.cut) for r in roots)
-        edges = jnp.broadcast_arrays(jnp.full((1,) * self.ndim, -self.cut), *kinks, self.cut)
-        edges = jnp.sort(jnp.stack(edges), axis=0)
-        panels = [(edges[i], edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
-        points = jnp.concatenate([a + w * self._along(x, nodes.points) for a, w in panels], axis=axis)
-        lengths = jnp.concatenate([w * self._along(x, nodes.weights) for a, w in panels], axis=axis)
-        return mean + deviation * points, lengths * _density(points)
-
-    def _focused(self, x: Any, mean: Any, deviation: Any, centre: Any, width: Any) -> tuple[Any, Any]:
-        """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far from it."""
-        nodes = quadrature.unit_trapezoid(self.rule.focused)
-        unit = jnp.where(deviation > 0, deviation, 1.0)
-        middle, width = (centre - mean) / unit, jnp.minimum(width / unit, WIDEST)
-        low, high = (jnp.arcsinh((side * self.cut - middle) / width) for side in (-1, 1))
-        t = low + (high - low) * self._along(x, nodes.points)
-        points = middle + width * jnp.sinh(t)
-        weights = (high - low) * self._along(x, nodes.weights) * width * jnp.cosh(t) * _density(points)
-        return mean + deviation * points, weights
-
-    def _line(self, e: LineIntegral) -> Any:
-        low, high = (self.value(p) for p in e.parameters)
-        margin = (self.rule.widen - 1) * (high - low) / 2
-        low, high = low - margin, high + margin
-        nodes = quadrature.unit_trapezoid(self.rule.line)
-        points = low + (high - low) * self._along(e.variable, nodes.points)
-        weights = (high - low) * self._along(e.variable, nodes.weights)
-        return self._under(e.variable, points, *self._identity(e), lambda: self._contract(e.body, e.variable, weights))
-
-    def _mellin(self, e: MellinIntegral) -> Any:
-        contour, period = (self.value(p) for p in e.parameters)
-        z, weights = quadrature.mellin(self.rule.mellin, contour, self.rule.widen * jnp.reshape(period, ()))
-        points = self._along(e.variable, z)
-        weights = self._along(e.variable, weights)
-        return self._under(e.variable, points, *self._identity(e), lambda: self._contract(e.body, e.variable, weights, split_exp=True))
-
-    def _contract(self, body: sp.Expr, x: Any, weights: Any, split_exp: bool = False) -> Any:
-        """sum_x weights * body, as matrix products where the factors of a term live on different axes.
-
-        ``split_exp`` also factors exp(a(x, s) + b(x, y)); safe in Mellin integrals, whose factors are moments
-        E[A^{-z}], bounded by their value at real z. The result is real.
-        """
-        axis = self.axes[x]
-        groups: dict[sp.Expr, list[sp.Expr]] = {}
-        for term in sp.Add.make_args(body):
-            left, right = self._split(term, x, split_exp)
-            groups.setdefault(left, []).append(right)
-        total: Any = 0.0
-        for left, rights in groups.items():
-            right = self.value(sp.Add(*rights)) * weights
-            if left == 1:
-                part = jnp.sum(jnp.real(jnp.broadcast_to(right, jnp.broadcast_shapes(right.shape, weights.shape))), axis=axis, keepdims=True)
-            else:
-                part = _matmul(self.value(left), right, axis)
-            total = total + part
-        return total
-
-    def _split(self, term: sp.Expr, x: Any, split_exp: bool) -> tuple[sp.Expr, sp.Expr]:
-        """term = left * right with the most widely shared factor set in ``left`` (1 if nothing is gained)."""
-        by_axes: dict[frozenset[Any], sp.Expr] = {}
-        for factor in sp.Mul.make_args(term):
-            parts = [factor]
-            if split_exp and isinstance(factor, sp.exp):
-                parts = [sp.exp(a) for a in sp.Add.make_args(factor.args[0])]
-            for part in parts:
-                where = frozenset(v for v in self._free_symbols(part) if v in self.scope)
-                by_axes[where] = by_axes.get(where, sp.S.One) * part
-        wide = [where for where in by_axes if x in where and len(where) > 1]
-        if len(wide) != 2:
-            return sp.S.One, term
-        # Keep in ``left`` the factor that is the same in most terms: the one that does not see the unknowns.
-        wide.sort(key=lambda where: bool(self._free_symbols(by_axes[where]) & self.unknowns))
-        left = by_axes.pop(wide[0])
-        return left, sp.Mul(*by_axes.values())
-
-    # tokens and samples ---------------------------------------------------------------------------
-
-    def _over_tokens(self, index: Any, count: Any, compute: Callable[[], Any]) -> Any:
-        size = self.rule.tokens if self.rule.tokens and not count.is_Integer else count
-        if not isinstance(size, int | sp.Integer):
-            raise LoweringError(f"the indexed sum over {index} = 1..{count} needs a number for {count}: it is an array size")
-        identity = ("tokens", int(size))
-        if index in self.scope and self.scope[index][0] == identity:  # already laid out by a sample average or an outer sum
-            return compute()
-        return self._under(index, self._along(index, jnp.arange(1, int(size) + 1, dtype=float)), identity, False, compute)
-
-    def _indexed_sum(self, e: sp.Sum) -> Any:
-        if len(e.limits) != 1 or e.limits[0][1] != 1:
-            raise LoweringError(f"no lowering for {e}: indexed sums run over one index from 1")
-        index, _, count = e.limits[0]
-
-        def total() -> Any:
-            body, points = self.value(e.function), self.env[index]
-            return jnp.sum(jnp.broadcast_to(body, jnp.broadcast_shapes(jnp.shape(body), points.shape)), axis=self.axes[index], keepdims=True)
-
-        return self._over_tokens(index, count, total)
-
-    def _sample(self, e: SampleAverage) -> Any:
-        """Mean over the scrambled Sobol points; the scramble in use is the control-like symbol ``SCRAMBLE``."""
-        common, bases = e.parameters[1], e.parameters[2]
-        tokens, sample = self.rule.tokens, _samples(e)
-        if tokens is None:
-            raise LoweringError("the sampled route needs the number of tokens in its rule")
-        dims = len(common) + tokens * len(bases)
-        sets = quadrature.sobol_gaussian(dims, self.rule.log2_samples, self.rule.scrambles, self.rule.seed)
-        points = jnp.asarray(sets)[jnp.asarray(self.env[SCRAMBLE], dtype=int)]
-
-        def lay(columns: jax.Array, token_axis: bool) -> jax.Array:
-            shape = [1] * self.ndim
-            shape[self.axes[sample]] = columns.shape[0]
-            if token_axis:
-                shape[self.axes[e.variable]] = tokens
-            order = columns if not token_axis or self.axes[sample] < self.axes[e.variable] else columns.T
-            return order.reshape(shape)
-
-        for i, symbol in enumerate(common):
-            self.env[symbol] = lay(points[:, i], False)
-        first: dict[Any, Any] = {}
-        for b, base in enumerate(bases):
-            block = points[:, len(common) + b * tokens : len(common) + (b + 1) * tokens]
-            self.env[sp.Indexed(base, e.variable)] = lay(block, True)
-            first[sp.Indexed(base, sp.Integer(1))] = lay(block[:, 0], False)
-        self.env.update(first)
-        index_points = self._along(e.variable, jnp.arange(1, tokens + 1, dtype=float))
-
-        def mean() -> Any:
-            return jnp.mean(self.value(e.body), axis=self.axes[sample], keepdims=True)
-
-        inner = lambda: self._under(e.variable, index_points, ("tokens", tokens), False, mean)  # noqa: E731
-        return self._under(sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner)
-
-
-SCRAMBLE = sp.Symbol("scramble_")
-"""Which of the scrambled point sets a sampled evaluation uses; bound like a control."""
-
-
-WIDEST = 100.0
-"""A feature wider than this many deviations is none: the nodes are equidistant."""
-
-
-def _density(g: Any) -> Any:
-    return jnp.exp(-(g**2) / 2) / jnp.sqrt(2 * jnp.pi)
-
-
-def _matmul(left: jax.Array, right: jax.Array, axis: int) -> jax.Array:
-    """Re sum_axis left * right for arrays of equal rank with size-1 axes, as one matrix product."""
-    rank = left.ndim
-    rows = [a for a in range(rank) if a != axis and left.shape[a] > 1]
-    columns = [a for a in range(rank) if a != axis and right.shape[a] > 1]
-    if set(rows) & set(columns):
-        return jnp.sum(jnp.real(left * right), axis=axis, keepdims=True)
-    a = jnp.transpose(left, (*rows, axis, *(i for i in range(rank) if i != axis and i not in rows))).reshape(-1, left.shape[axis])
-    b = jnp.transpose(right, (axis, *columns, *(i for i in range(rank) if i != axis and i not in columns))).reshape(right.shape[axis], -1)
-    product = jnp.real(a) @ jnp.real(b)
-    if jnp.iscomplexobj(a) and jnp.iscomplexobj(b):
-        product = product - jnp.imag(a) @ jnp.imag(b)
-    order = [*rows, *columns]
-    sizes = [left.shape[i] for i in rows] + [right.shape[i] for i in columns]
-    product = jnp.transpose(product.reshape(sizes), [order.index(i) for i in sorted(order)])
-    shape = [max(left.shape[i], right.shape[i]) if i != axis else 1 for i in range(rank)]
-    return product.reshape(shape)
-
-
-def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
-    """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside, |.|, Max, Min, conditions.
-
-    An argument that also contains a variable integrated inside ``body`` is no kink: that integral is smooth in x.
-    """
-    roots: list[sp.Expr] = []
-    for g in _bends(body):
-        slope = sp.diff(g, x)
-        if slope != 0 and not slope.has(x):
-            root = sp.expand(x - g / slope)
-            if root not in roots:
-                roots.append(root)
-    return roots
-
-
-def _bends(node: sp.Basic) -> list[sp.Expr]:
-    """Arguments whose zeros are kinks of ``node``, free of its bound variables."""
-    inside = [g for a in node.args for g in _bends(a)]
-    hidden = set(_bound_variables(node))
-    inside = [g for g in inside if not g.free_symbols & hidden]
-    if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
-        return [*inside, node.args[0]]  # type: ignore[list-item]
-    if isinstance(node, sp.Max | sp.Min):
-        return inside + [a - b for i, a in enumerate(node.args) for b in node.args[:i]]  # type: ignore[operator]
-    if isinstance(node, sp.core.relational.Relational):
-        return [*inside, node.lhs - node.rhs]  # type: ignore[attr-defined]
-    return inside
