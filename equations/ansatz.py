@@ -53,6 +53,10 @@ class Model:
         Node sets this model needs larger than the default, such as {"line": 3}.
     options : dict
         String settings the model was built with, such as ``activation``.
+    path : {"compiled", "proximal"}
+        How it is solved: node sets compiled into one program, or samples with a minimisation in each.
+    accuracy : float
+        Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
         Further fields of the docstring contract: Exact?, Accuracy, Limits.
     sources : tuple of str
@@ -78,6 +82,8 @@ class Model:
     bound: str | None = None
     nodes: Mapping[str, float] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    path: Literal["compiled", "proximal"] = "compiled"
+    accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

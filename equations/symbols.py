@@ -39,6 +39,8 @@ class Quantity:
     information : int
         +1 (-1) if the overlaps grow (fall) with this control, 0 if unknown. It decides the direction
         in which a sweep may warm-start without changing a branch.
+    infinite : bool
+        Whether the value ``inf`` is allowed.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Quantity:
     default: float | None = None
     outside: str = ""
     information: int = 0
+    infinite: bool = False
 
     @property
     def symbol(self) -> sp.Symbol:

@@ -69,7 +69,7 @@ def number(quantity: Quantity, value: Any) -> float:
         result = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{quantity.name} = {value!r} is not a number") from None
-    if not math.isfinite(result):
+    if not math.isfinite(result) and not (quantity.infinite and result == math.inf):
         raise InputError(f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}")
     if not quantity.contains(result):
         hint = f" ({quantity.outside})" if quantity.outside else ""

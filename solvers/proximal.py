@@ -1,0 +1,171 @@
+r"""Proximal minimisation for attention, batched over samples, with the value fields eliminated exactly.
+
+    min_{chi,z} |chi - omega_k|^2/(2 V_k) + |z - omega_v|^2/(2 V_v) + (1/2)(y - s(chi).z)^2
+      = min_chi h(chi),   h = |chi - omega_k|^2/(2 V_k) + (1/2)(y - s.omega_v)^2/(1 + V_v |s|^2)
+    z = omega_v + V_v r s,   r = (y - s.omega_v)/(1 + V_v |s|^2)
+
+Arrays are (L, n): tokens first, samples last, so that the small linear algebra in L is unrolled and every
+operation runs along the samples. Newton steps on h are regularised, (H + tau)^{-1} grad h, tau rising where
+H is not positive or h does not fall and vanishing near a minimum (quadratic convergence). Source: theory.md section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Attention = Callable[[jax.Array], jax.Array]
+"""chi (L, n) -> sigma(chi) (L, n)."""
+
+
+class Channel(NamedTuple):
+    """What a proximal problem is posed with: centres (L, n), label (n,) and the two widths."""
+
+    key: jax.Array
+    value: jax.Array
+    label: jax.Array
+    key_width: jax.Array
+    value_width: jax.Array
+
+
+class Descent(NamedTuple):
+    """State of the minimisation: chi (L, n), h (n,), its gradient (L, n) and Hessian (L, L, n), tau (n,), steps."""
+
+    chi: jax.Array
+    height: jax.Array
+    gradient: jax.Array
+    hessian: jax.Array
+    tau: jax.Array
+    steps: jax.Array
+
+
+TOLERANCE = 1e-11
+"""On V_k max|grad h|, the distance in chi that a gradient step would move, relative to 1 + max|chi|."""
+
+
+def reduced(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
+    """h(chi), shape (n,)."""
+    s = attend(chi)
+    residual = at.label - jnp.sum(s * at.value, axis=0)
+    return jnp.sum((chi - at.key) ** 2, axis=0) / (2 * at.key_width) + residual**2 / (2 * (1 + at.value_width * jnp.sum(s**2, axis=0)))
+
+
+def values(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
+    """z (L, n) at given chi."""
+    s = attend(chi)
+    r = (at.label - jnp.sum(s * at.value, axis=0)) / (1 + at.value_width * jnp.sum(s**2, axis=0))
+    return at.value + at.value_width * r * s
+
+
+def _expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """h, gradient and Hessian. Samples do not interact, so one tangent per token serves all of them."""
+
+    def total(c: jax.Array) -> tuple[jax.Array, jax.Array]:
+        height = reduced(attend, at, c)
+        return jnp.sum(height), height
+
+    def slope(c: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.grad(total, has_aux=True)(c)
+
+    directions = jnp.broadcast_to(jnp.eye(chi.shape[0])[:, :, None], (chi.shape[0], *chi.shape))
+    gradient, push, height = jax.linearize(slope, chi, has_aux=True)
+    return height, gradient, jax.vmap(push)(directions)
+
+
+def solve_spd(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """matrix^{-1} right by L D L^T along the last axis, (L, L, n) and (L, n); and where all pivots are positive."""
+    size = right.shape[0]
+    lower: list[list[jax.Array]] = [[] for _ in range(size)]
+    pivots: list[jax.Array] = []
+    positive = jnp.ones(right.shape[1:], dtype=bool)
+    for j in range(size):
+        pivot = matrix[j, j] - sum(lower[j][k] ** 2 * pivots[k] for k in range(j))
+        positive &= pivot > 0
+        pivots.append(jnp.where(pivot > 0, pivot, 1.0))
+        for i in range(j + 1, size):
+            lower[i].append((matrix[i, j] - sum(lower[i][k] * lower[j][k] * pivots[k] for k in range(j))) / pivots[j])
+    x: list[jax.Array] = []
+    for i in range(size):
+        x.append(right[i] - sum(lower[i][k] * x[k] for k in range(i)))
+    x = [x[i] / pivots[i] for i in range(size)]
+    for i in reversed(range(size)):
+        x[i] = x[i] - sum(lower[k][i] * x[k] for k in range(i + 1, size))
+    return jnp.stack(x), positive
+
+
+def error(at: Channel, state: Descent) -> jax.Array:
+    """V_k max_l |grad h| relative to 1 + max|chi|, shape (n,)."""
+    return at.key_width * jnp.max(jnp.abs(state.gradient), axis=0) / (1 + jnp.max(jnp.abs(state.chi), axis=0))
+
+
+def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60, tolerance: float = TOLERANCE) -> Descent:
+    """The local minimum of h in whose valley ``chi`` lies; samples that have converged stay where they are."""
+    unit = 1 / at.key_width
+
+    def step(now: Descent) -> Descent:
+        eye = jnp.eye(chi.shape[0])[:, :, None]
+        move, positive = solve_spd(now.hessian + now.tau * eye, -now.gradient)
+        trial = now.chi + move
+        height, gradient, hessian = _expand(attend, at, trial)
+        # Close to the minimum h no longer resolves the step; there a smaller gradient decides.
+        noise = 1e-13 * (1 + jnp.abs(now.height))
+        smaller = jnp.max(jnp.abs(gradient), axis=0) < jnp.max(jnp.abs(now.gradient), axis=0)
+        falls = (height < now.height - noise) | ((height <= now.height + noise) & smaller)
+        open_ = error(at, now) > tolerance
+        taken = positive & falls & open_
+        kept = [jnp.where(taken, a, b) for a, b in ((trial, now.chi), (height, now.height), (gradient, now.gradient), (hessian, now.hessian))]
+        eased = jnp.where(now.tau > 1e-3 * unit, now.tau / 10, 0.0)
+        raised = jnp.maximum(5 * now.tau, 0.1 * unit)
+        return Descent(*kept, jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), now.steps + 1)
+
+    def running(now: Descent) -> jax.Array:
+        return (now.steps < max_steps) & jnp.any(error(at, now) > tolerance)
+
+    start = Descent(chi, *_expand(attend, at, chi), jnp.zeros(chi.shape[1]), jnp.asarray(0))
+    return jax.lax.while_loop(running, step, start)
+
+
+def starting_points(at: Channel) -> jax.Array:
+    """Where to begin: omega_k, and omega_k with one token raised or lowered by two widths; shape (2 L + 1, L, n)."""
+    size = at.key.shape[0]
+    shifts = jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size), -jnp.eye(size)])
+    return at.key + 2 * jnp.sqrt(at.key_width) * shifts[:, :, None]
+
+
+def search(attend: Attention, at: Channel, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The lowest minimum found from ``known`` and every starting point.
+
+    Returns
+    -------
+    chi : (L, n)
+    changed : (n,), where it lies lower than the one that ``known`` leads to
+    failed : (n,), where no gradient small enough was reached
+    """
+    first = descend(attend, at, known)
+
+    def better(best: tuple[jax.Array, jax.Array], start: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        chi, height = best
+        end = descend(attend, at, start, max_steps=40, tolerance=1e-6)
+        lower = end.height < height - 1e-8 * (1 + jnp.abs(height))
+        return (jnp.where(lower, end.chi, chi), jnp.where(lower, end.height, height)), None
+
+    (chi, height), _ = jax.lax.scan(better, (first.chi, first.height), starting_points(at))
+    changed = height < first.height
+    last = descend(attend, at, chi)
+    return last.chi, changed, ~(error(at, last) <= 1e3 * TOLERANCE)
+
+
+def responsive(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
+    """``chi``, a minimiser, as a differentiable function of the channel: one Newton step whose Hessian is held constant."""
+    chi = jax.lax.stop_gradient(chi)
+    fixed = jax.tree.map(jax.lax.stop_gradient, at)
+    hessian = _expand(attend, fixed, chi)[2]
+
+    def total(c: jax.Array) -> jax.Array:
+        return jnp.sum(reduced(attend, at, c))
+
+    move, _ = solve_spd(hessian, -jax.grad(total)(chi))
+    return chi + move
