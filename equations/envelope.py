@@ -161,6 +161,12 @@ class BasinChange(_AtMinimiser):
     head = "basin_change"
 
 
+class ProxFailure(_AtMinimiser):
+    """1 where no minimiser was found to the tolerance, else 0."""
+
+    head = "prox_failure"
+
+
 class AtProx(sp.Expr):
     """``expr``, in the fields x_a[l] of an envelope, at its minimiser."""
 

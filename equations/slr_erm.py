@@ -31,7 +31,7 @@ import sympy as sp
 
 from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
-from .envelope import AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, TeacherAverage
+from .envelope import AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, TeacherAverage
 from .location import LENGTH, NOISE, SPIKE, TOKEN
 from .stable import LogSumExp
 from .symbols import Quantity, conjugate, quantity
@@ -136,6 +136,7 @@ def _observables(act: Activation, average: object, envelope: MoreauEnvelope, ome
         "V_k_hat_response": -alpha * average(ForceDivergence(envelope, 0)),
         "V_v_hat_response": -alpha * average(ForceDivergence(envelope, 1)),
         "basin_changes": average(BasinChange(envelope)),
+        "prox_failures": average(ProxFailure(envelope)),
     }
 
 

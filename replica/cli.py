@@ -38,7 +38,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
 Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
-Accuracy = Annotated[float, typer.Option(help="Largest error of an overlap that is called resolved.")]
+Accuracy = Annotated[float | None, typer.Option(help="Largest error of an overlap that is called resolved [default: the model's].")]
 Route = Annotated[str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")]
 MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
 
@@ -70,7 +70,7 @@ def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("
 @app.command()
 def solve(
     model: str, settings: Set = None, as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="Also store the branches in this HDF5 file.")] = None,
-    force: Force = False, tol: Tol = 1e-10, accuracy: Accuracy = 1e-6, damping: Damping = 0.0, max_steps: MaxSteps = 100_000, route: Route = "exact",
+    force: Force = False, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0, max_steps: MaxSteps = 100_000, route: Route = "exact",
 ) -> None:  # fmt: skip
     """Solve one point from every start.
 
@@ -95,7 +95,7 @@ def sweep(
     model: str, output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
     over: Annotated[list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")],
     settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
-    tol: Tol = 1e-10, accuracy: Accuracy = 1e-6, damping: Damping = 0.0, max_steps: MaxSteps = 100_000,
+    tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0, max_steps: MaxSteps = 100_000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
 ) -> None:  # fmt: skip
     """Solve a model over a grid and store every branch.

@@ -34,8 +34,8 @@ class Settings:
     ----------
     tol : float
         On the undamped residual max|F(x) - x|.
-    accuracy : float
-        Largest error of an overlap that is still called resolved.
+    accuracy : float or None
+        Largest error of an overlap that is still called resolved; None takes the model's own default.
     max_steps : int
         Evaluations of the map.
     damping : float
@@ -47,7 +47,7 @@ class Settings:
     """
 
     tol: float = 1e-10
-    accuracy: float = 1e-6
+    accuracy: float | None = None
     max_steps: int = 100_000
     damping: float = 0.0
     polish: Polish = "anderson"

@@ -19,6 +19,7 @@ from solvers import Status, check_damping
 from .errors import InputError, SolveError
 from .lower import Rule
 from .problem import Point, Settings, point_solver, problem
+from .proximal_solve import settle
 from .settings import nearest, resolve
 
 MAX_LEVEL = 2
@@ -69,7 +70,7 @@ class Branch:
 
     @property
     def ok(self) -> bool:
-        return self.status is Status.SUCCESSFUL
+        return self.status.is_point
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Solution:
             }
             for b in self.branches
         ]  # fmt: skip
-        result = {"model": self.model.name, "options": dict(self.model.options), "controls": self.controls, "branches": branches, "best": self.best}
+        result = {"model": self.model.name, "options": dict(self.model.options), "controls": {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}, "branches": branches, "best": self.best}
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
 
@@ -148,6 +149,7 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     settings = settings or Settings()
     check(settings)
     built, values = resolve(model, controls)
+    settings = completed(settings, built)
     rule = rule or default_rule(built)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
@@ -156,6 +158,8 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     with double_precision():
         found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
+    if built.path == "proximal":  # the lowest energy first, failures last
+        branches.sort(key=lambda b: (not b.ok, b.free_energy))
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
     if throw and failed:
@@ -169,6 +173,11 @@ def default_rule(model: Model) -> Rule:
     return replace(rule, **{name: int(factor * getattr(rule, name)) for name, factor in model.nodes.items()})
 
 
+def completed(settings: Settings, model: Model) -> Settings:
+    """``settings`` with the accuracy that ``model`` is solved to unless asked otherwise."""
+    return settings if settings.accuracy is not None else replace(settings, accuracy=model.accuracy)
+
+
 def check(settings: Settings) -> None:
     """Refuse settings that cannot work."""
     try:
@@ -177,7 +186,7 @@ def check(settings: Settings) -> None:
         raise InputError(str(problem)) from None
     if settings.route not in ("exact", "sampled"):
         raise InputError(f"unknown route {settings.route!r}: choose exact or sampled")
-    if not settings.tol > 0 or not settings.accuracy > 0 or settings.max_steps < 1:
+    if not settings.tol > 0 or not (settings.accuracy is None or settings.accuracy > 0) or settings.max_steps < 1:
         raise InputError("tol and accuracy must be positive and max_steps at least 1")
 
 
@@ -199,6 +208,8 @@ def compiled(model: Model, rule: Rule, settings: Settings) -> Any:
 
 def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule, max_level: int = MAX_LEVEL) -> tuple[Point, int]:
     """Solve from one start, refining the node sets until the error meets ``settings.accuracy``; judged."""
+    if model.path == "proximal":
+        return settle(model, x0, c, settings)
     if settings.route == "sampled":
         return _sampled(model, x0, c, settings, rule), 0
     for level in range(max_level + 1):

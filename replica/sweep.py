@@ -28,7 +28,7 @@ from .errors import InputError
 from .lower import Rule
 from .problem import Point, Settings, point_solver
 from .settings import assignments, nearest, number, resolve
-from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, default_rule, double_precision, judged, settled, start_vector
+from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, completed, default_rule, double_precision, judged, settled, start_vector
 
 THREADS = 2
 CHUNKS_PER_THREAD = 8
@@ -94,6 +94,7 @@ def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | N
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
+    settings = completed(settings, built)
     axes = {name: _axis(built, name, values) for name, values in over.items()}
     for name in axes:
         if name in controls:

@@ -148,7 +148,7 @@ def search(attend: Attention, at: Channel, known: jax.Array) -> tuple[jax.Array,
 
     def better(best: tuple[jax.Array, jax.Array], start: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
         chi, height = best
-        end = descend(attend, at, start, max_steps=40, tolerance=1e-6)
+        end = descend(attend, at, start, max_steps=20, tolerance=1e-3)
         lower = end.height < height - 1e-8 * (1 + jnp.abs(height))
         return (jnp.where(lower, end.chi, chi), jnp.where(lower, end.height, height)), None
 

@@ -22,10 +22,18 @@ class Status(enum.Enum):
     BOUNDARY = "the solution lies on the boundary of the domain, where derivatives do not exist"
     NOT_STABLE = "the point is a fixed point but unstable: an exact symmetric point, or the ghost of a vanished branch"
     INFINITE_SCALE = "the optimum lies at infinite scale; the value is its limit"
+    PROX_FAILED = "the proximal minimisation did not converge in some samples: see prox_failures for their share"
+    RS_UNSTABLE = "RS unstable: expect disagreement with simulation"
+    FORMS_DIFFER = "the Stein and the linear-response form of V_hat differ beyond their errors: the minimiser jumps, replica symmetry is suspect"
 
     @property
     def code(self) -> int:
         return _CODES[self]
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the equations were solved as asked: successful, or a solution with a warning about the theory itself."""
+        return self in (Status.SUCCESSFUL, Status.RS_UNSTABLE, Status.FORMS_DIFFER)
 
     @classmethod
     def of(cls, code: int) -> Status:

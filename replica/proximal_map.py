@@ -1,0 +1,240 @@
+r"""The saddle-point map of a model with a Moreau envelope, on fixed samples.
+
+    x -> omega (symbols) -> minimiser (solvers) -> hats(x) (derived equations) -> F(x)
+
+The equations evaluated here are those that ``derive`` makes from the free energy; the minimiser enters them as the values
+of the fields chi and z. Its dependence on x is carried by the implicit function theorem, so dF/dx is exact as long as
+no sample changes its valley.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import sympy as sp
+
+from equations import Model, derive
+from equations.envelope import AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, ProxForce, TeacherAverage, linear_predictor
+from equations.kinks import samples as samples_of
+from solvers import affine_prox, proximal
+from solvers.proximal import Channel
+from solvers.sampling import Samples
+
+from .evaluate import Evaluation
+from .rule import Rule
+
+Arrays = Mapping[Any, jax.Array]
+FLAT = 1e-15
+"""q - m^2 below this fraction of 1 + m^2 is taken to be it: f/sqrt(q - m^2) has a limit there, and floating point has none."""
+
+
+class Response(NamedTuple):
+    """Linear response of the minimiser per sample: divergences (2, n), squared responses (2, 2, n), basin changes and failures (n,)."""
+
+    divergence: jax.Array
+    squared: jax.Array
+    changed: jax.Array
+    failed: jax.Array
+
+
+class SampledEvaluation(Evaluation):
+    """Evaluation on one set of samples, (sample, token) axes; the minimiser's fields are bound like data."""
+
+    def __init__(self, envelope: MoreauEnvelope, average: TeacherAverage, unknowns: list[sp.Symbol], x: jax.Array, controls: Arrays, data: Samples) -> None:
+        sample, index = samples_of(average), envelope.index
+        super().__init__({sample: 0, index: 1}, Rule(tokens=data.tokens.shape[-1]), unknowns, x, controls, {}, write=False)
+        self.index, self.weights, self.response = index, data.weights[:, None], None
+        common, tokens = average.parameters[1], average.parameters[2]
+        self.env[common[0]] = data.common[:, None]
+        for base, block in zip(tokens, data.tokens, strict=True):
+            self.env[sp.Indexed(base, index)] = block
+            self.env[sp.Indexed(base, sp.Integer(1))] = block[:, :1]
+
+    def bind_minimiser(self, envelope: MoreauEnvelope, fields: tuple[jax.Array, jax.Array], response: Response | None = None) -> None:
+        for (x, *_), array in zip(envelope.fields, fields, strict=True):
+            self.env[sp.Indexed(x, self.index)] = array.T
+        self.response = response
+
+    def laid(self, expr: sp.Expr, count: sp.Expr) -> jax.Array:
+        """``expr`` on the (sample, token) axes."""
+        return self._over_tokens(self.index, count, lambda: self.value(expr))
+
+    def _evaluate(self, e: Any) -> Any:
+        if isinstance(e, TeacherAverage):
+            count = e.parameters[0]
+            inside = self._over_tokens(self.index, count, lambda: self.value(e.body))
+            return jnp.sum(self.weights * inside, axis=0, keepdims=True)
+        if isinstance(e, ProxForce):
+            return self.value(e.explicit)
+        if isinstance(e, AtProx):
+            return self.value(e.args[0])
+        if isinstance(e, MoreauEnvelope):
+            return self.value(e.minimised)
+        if isinstance(e, ForceDivergence | ForceResponse | BasinChange | ProxFailure):
+            return self._responses(e)
+        return super()._evaluate(e)
+
+    def _responses(self, e: Any) -> jax.Array:
+        assert self.response is not None
+        if isinstance(e, BasinChange | ProxFailure):
+            return (self.response.changed if isinstance(e, BasinChange) else self.response.failed)[:, None]
+        part = self.response.divergence if isinstance(e, ForceDivergence) else self.response.squared
+        return part[tuple(int(a) for a in e.args[1:])][:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class ProximalMap:
+    """A model's equations, ready to be evaluated on samples with ``tokens`` tokens.
+
+    All methods take the overlaps ``x``, the control values ``c`` and one set of samples, and are traceable.
+    """
+
+    model: Model
+    tokens: int
+
+    def __post_init__(self) -> None:
+        channel = self.model.channel
+        (envelope,), (average,) = channel.atoms(MoreauEnvelope), channel.atoms(TeacherAverage)
+        target, weight = linear_predictor(envelope)
+        parts = {
+            "envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight), "equations": derive(self.model),
+        }  # fmt: skip
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    def controls(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
+        return {q.symbol: c[i] for i, q in enumerate(self.model.controls)}
+
+    def evaluation(self, x: jax.Array, c: jax.Array, data: Samples) -> SampledEvaluation:
+        return SampledEvaluation(self.envelope, self.average, [q.symbol for q in self.model.overlaps], regular(self.model, x), self.controls(c), data)
+
+    def channel(self, x: jax.Array, c: jax.Array, data: Samples) -> Channel:
+        """The proximal problems: tokens first, samples last."""
+        e = self.evaluation(x, c, data)
+        (_, key, key_width, _), (_, value, value_width, _) = self.envelope.fields
+        shape = data.tokens.shape[1:]
+        centres = [jnp.broadcast_to(e.laid(f, self.envelope.count), shape).T for f in (key, value)]
+        label = jnp.broadcast_to(e.laid(self.target, self.envelope.count), (shape[0], 1))[:, 0]
+        widths = [jnp.reshape(e.value(w), ()) for w in (key_width, value_width)]
+        return Channel(*centres, label, *widths)
+
+    def attend(self, c: jax.Array) -> Callable[[jax.Array], jax.Array]:
+        """chi -> sigma(chi), tokens first."""
+        index, key, controls = self.envelope.index, self.envelope.fields[0][0], self.controls(c)
+
+        def sigma(chi: jax.Array) -> jax.Array:
+            e = Evaluation({index: 0, sp.Symbol("sample_"): 1}, Rule(tokens=self.tokens), [], jnp.zeros(0), controls, {}, write=False)
+            e.env[sp.Indexed(key, index)] = chi
+            value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
+            return jnp.broadcast_to(value, chi.shape)
+
+        return sigma
+
+    def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
+        e = Evaluation({}, Rule(), [], jnp.zeros(0), self.controls(c), {}, write=False)
+        return tuple(jnp.asarray(e.value(a), dtype=float) for a in self.affine)  # type: ignore[return-value]
+
+    def warm(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The minimiser followed from ``known`` (chi, or r for affine attention), and where that failed."""
+        at = self.channel(x, c, data)
+        if self.affine:
+            r = affine_prox.residual(at, *self._affine_values(c))
+            return r, ~jnp.isfinite(r)
+        end = proximal.descend(self.attend(c), at, known)
+        return end.chi, ~(proximal.error(at, end) <= 1e3 * proximal.TOLERANCE)
+
+    def search(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The minimiser from several starts, where it is not the one that ``known`` leads to, and where that failed."""
+        at = self.channel(x, c, data)
+        if self.affine:  # one root, one minimum
+            r = affine_prox.residual(at, *self._affine_values(c))
+            return r, jnp.zeros(r.shape, dtype=bool), ~jnp.isfinite(r)
+        return proximal.search(self.attend(c), at, known)
+
+    def unknown(self, data: Samples) -> jax.Array:
+        """Something to start the first search from."""
+        n = data.common.shape[0]
+        return jnp.zeros(n) if self.affine else jnp.zeros((self.tokens, n))
+
+    def minimiser(self, at: Channel, c: jax.Array, found: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """chi and z at the minimum ``found``, differentiable in the channel."""
+        if self.affine:
+            return affine_prox.minimiser(at, *self._affine_values(c), found)
+        chi = proximal.responsive(self.attend(c), at, found)
+        return chi, proximal.values(self.attend(c), at, chi)
+
+    def conjugates(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
+        """The conjugates as averages over the samples."""
+        e = self.evaluation(x, c, data)
+        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found))
+        return jnp.stack([e.scalar(self.equations[q.symbol]) for q in self.model.conjugates])
+
+    def update(self, hats: jax.Array, c: jax.Array) -> jax.Array:
+        """The overlaps as functions of the conjugates."""
+        e = Evaluation({}, Rule(), [q.symbol for q in self.model.conjugates], hats, self.controls(c), {}, write=False)
+        return jnp.stack([e.scalar(self.equations[q.symbol]) for q in self.model.overlaps])
+
+    def value(self, x: jax.Array, hats: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
+        """The free energy at given overlaps and conjugates."""
+        e = self.evaluation(x, c, data)
+        e.env.update({q.symbol: hats[i] for i, q in enumerate(self.model.conjugates)})
+        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found))
+        return e.scalar(self.model.free_energy)
+
+    def observables(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, response: Response) -> jax.Array:
+        e = self.evaluation(x, c, data)
+        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found), response)
+        return jnp.stack([e.scalar(o) for o in self.model.observables.values()])
+
+    def response(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, flags: tuple[jax.Array, jax.Array]) -> Response:
+        """d f/d omega of every sample, one tangent per field and token."""
+        at = self.channel(x, c, data)
+
+        def forces(key: jax.Array, value: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved = at._replace(key=key, value=value)
+            chi, z = self.minimiser(moved, c, found)
+            return (chi - key) / at.key_width, (z - value) / at.value_width
+
+        _, push = jax.linearize(forces, at.key, at.value)
+        zero = jnp.zeros_like(at.key)
+        divergence, squared = [], []
+        for b in range(2):
+            parts = []
+            for token in range(self.tokens):
+                tangent = zero.at[token].set(1.0)
+                parts.append(jnp.stack(push(*((tangent, zero) if b == 0 else (zero, tangent)))))
+            slopes = jnp.stack(parts)  # (l', a, l, n)
+            divergence.append(jnp.einsum("lln->n", slopes[:, b]))
+            squared.append(jnp.sum(slopes**2, axis=(0, 2)))
+        return Response(jnp.stack(divergence), jnp.stack(squared, axis=1), *(f.astype(float) for f in flags))
+
+
+def regular(model: Model, x: jax.Array) -> jax.Array:
+    """``x`` with q_a - m_a^2 kept off zero by ``FLAT``, where the reparametrised average has only a limit."""
+    names = [q.name for q in model.overlaps]
+    for a in "kv":
+        m, q = names.index(f"m_{a}"), names.index(f"q_{a}")
+        x = x.at[q].set(jnp.maximum(x[q], x[m] ** 2 + FLAT * (1 + x[m] ** 2)))
+    return x
+
+
+def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """(intercept, slope) if s_l = intercept + slope chi_l."""
+    chi = envelope.fields[0][0][envelope.index]
+    plain = sp.Symbol("plain_", real=True)
+    expr = weight.xreplace({chi: plain})
+    slope = expr.diff(plain)
+    if slope.has(plain) or expr.has(sp.Sum) or slope == 0 or any(isinstance(s, sp.Indexed) for s in expr.atoms(sp.Indexed)):
+        return None
+    return expr.subs(plain, 0), slope
+
+
+@cache
+def proximal_map(model: Model, tokens: int) -> ProximalMap:
+    """The map; the same object for the same arguments."""
+    return ProximalMap(model, tokens)
