@@ -27,6 +27,8 @@ Source
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy as sp
 
 from .activations import ACTIVATIONS, Activation
@@ -111,12 +113,17 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         },
         sources=(
             "theory.md section 5 (derived for this project)",
-            "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, section 2 (their Delta^2 is our Delta)",
+            "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, section 2",
         ),
     )
 
 
-def _observables(act: Activation, average: object, envelope: MoreauEnvelope, omega_k: sp.Expr, x: dict, lam: dict, alpha: sp.Expr) -> dict[str, sp.Expr]:
+Symbols = dict[str, sp.Symbol]
+
+
+def _observables(
+    act: Activation, average: Callable[[sp.Expr], sp.Expr], envelope: MoreauEnvelope, omega_k: sp.Expr, x: Symbols, lam: Symbols, alpha: sp.Symbol
+) -> dict[str, sp.Expr]:
     """Test error with the value fields integrated out (theory.md section 3), training error, stability."""
     sigma = attention(act, omega_k)
     mass = average(sp.Sum(sp.KroneckerDelta(TOKEN, 1) * sigma, ALL))

@@ -9,7 +9,7 @@ no sample changes its valley.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,13 +18,24 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations import Model, derive
-from equations.envelope import AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, ProxForce, TeacherAverage, linear_predictor
+from equations import Model
+from equations.envelope import (
+    AtProx,
+    BasinChange,
+    ForceDivergence,
+    ForceResponse,
+    MoreauEnvelope,
+    ProxFailure,
+    ProxForce,
+    TeacherAverage,
+    linear_predictor,
+)
 from equations.kinks import samples as samples_of
 from solvers import affine_prox, proximal
 from solvers.proximal import Channel
 from solvers.sampling import Samples
 
+from .closing import Closing, control_values
 from .evaluate import Evaluation
 from .rule import Rule
 
@@ -45,7 +56,9 @@ class Response(NamedTuple):
 class SampledEvaluation(Evaluation):
     """Evaluation on one set of samples, (sample, token) axes; the minimiser's fields are bound like data."""
 
-    def __init__(self, envelope: MoreauEnvelope, average: TeacherAverage, unknowns: list[sp.Symbol], x: jax.Array, controls: Arrays, data: Samples) -> None:
+    def __init__(
+        self, envelope: MoreauEnvelope, average: TeacherAverage, unknowns: list[sp.Symbol], x: jax.Array, controls: Arrays, data: Samples
+    ) -> None:
         sample, index = samples_of(average), envelope.index
         super().__init__({sample: 0, index: 1}, Rule(tokens=data.tokens.shape[-1]), unknowns, x, controls, {}, write=False)
         self.index, self.weights, self.response = index, data.weights[:, None], None
@@ -101,17 +114,12 @@ class ProximalMap:
         channel = self.model.channel
         (envelope,), (average,) = channel.atoms(MoreauEnvelope), channel.atoms(TeacherAverage)
         target, weight = linear_predictor(envelope)
-        parts = {
-            "envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight), "equations": derive(self.model),
-        }  # fmt: skip
-        for name, part in parts.items():
+        parts = {"envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight)}
+        for name, part in (parts | {"closing": Closing(self.model)}).items():
             object.__setattr__(self, name, part)
 
-    def controls(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
-        return {q.symbol: c[i] for i, q in enumerate(self.model.controls)}
-
     def evaluation(self, x: jax.Array, c: jax.Array, data: Samples) -> SampledEvaluation:
-        return SampledEvaluation(self.envelope, self.average, [q.symbol for q in self.model.overlaps], regular(self.model, x), self.controls(c), data)
+        return SampledEvaluation(self.envelope, self.average, [q.symbol for q in self.model.overlaps], regular(self.model, x), control_values(self.model, c), data)
 
     def channel(self, x: jax.Array, c: jax.Array, data: Samples) -> Channel:
         """The proximal problems: tokens first, samples last."""
@@ -125,7 +133,7 @@ class ProximalMap:
 
     def attend(self, c: jax.Array) -> Callable[[jax.Array], jax.Array]:
         """chi -> sigma(chi), tokens first."""
-        index, key, controls = self.envelope.index, self.envelope.fields[0][0], self.controls(c)
+        index, key, controls = self.envelope.index, self.envelope.fields[0][0], control_values(self.model, c)
 
         def sigma(chi: jax.Array) -> jax.Array:
             e = Evaluation({index: 0, sp.Symbol("sample_"): 1}, Rule(tokens=self.tokens), [], jnp.zeros(0), controls, {}, write=False)
@@ -136,7 +144,7 @@ class ProximalMap:
         return sigma
 
     def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-        e = Evaluation({}, Rule(), [], jnp.zeros(0), self.controls(c), {}, write=False)
+        e = Evaluation({}, Rule(), [], jnp.zeros(0), control_values(self.model, c), {}, write=False)
         return tuple(jnp.asarray(e.value(a), dtype=float) for a in self.affine)  # type: ignore[return-value]
 
     def warm(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -168,28 +176,13 @@ class ProximalMap:
         chi = proximal.responsive(self.attend(c), at, found)
         return chi, proximal.values(self.attend(c), at, chi)
 
-    def conjugates(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
-        """The conjugates as averages over the samples."""
-        e = self.evaluation(x, c, data)
-        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found))
-        return jnp.stack([e.scalar(self.equations[q.symbol]) for q in self.model.conjugates])
-
-    def update(self, hats: jax.Array, c: jax.Array) -> jax.Array:
-        """The overlaps as functions of the conjugates."""
-        e = Evaluation({}, Rule(), [q.symbol for q in self.model.conjugates], hats, self.controls(c), {}, write=False)
-        return jnp.stack([e.scalar(self.equations[q.symbol]) for q in self.model.overlaps])
-
-    def value(self, x: jax.Array, hats: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
-        """The free energy at given overlaps and conjugates."""
-        e = self.evaluation(x, c, data)
-        e.env.update({q.symbol: hats[i] for i, q in enumerate(self.model.conjugates)})
-        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found))
-        return e.scalar(self.model.free_energy)
-
-    def observables(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, response: Response) -> jax.Array:
+    def averages(
+        self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, nodes: Sequence[sp.Expr], response: Response | None = None
+    ) -> jax.Array:
+        """The value of each average in ``nodes`` over the samples, weighted as they are."""
         e = self.evaluation(x, c, data)
         e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found), response)
-        return jnp.stack([e.scalar(o) for o in self.model.observables.values()])
+        return jnp.stack([e.scalar(node) for node in nodes])
 
     def response(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, flags: tuple[jax.Array, jax.Array]) -> Response:
         """d f/d omega of every sample, one tangent per field and token."""

@@ -12,11 +12,8 @@ which is what re-solving on each set would give to first order. Source: theory.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equations import Model
@@ -24,8 +21,8 @@ from solvers import Status
 from solvers.sampling import Samples, single_location
 from solvers.warm import Ended, warm_fixed_point
 
+from .ensemble import Ensemble, Minima
 from .problem import Point, Settings
-from .proximal_map import ProximalMap, proximal_map
 
 SETS = 8
 FIRST_LEVEL, LAST_LEVEL = 10, 14
@@ -38,69 +35,11 @@ SIGNIFICANT = 5.0
 """Standard errors by which the two forms of V_hat must differ to be called different."""
 
 
-class Compiled(NamedTuple):
-    """The jitted parts of a map on one shape of samples."""
-
-    search: Callable[..., Any]
-    image: Callable[..., Any]
-    slope: Callable[..., Any]
-    report: Callable[..., Any]
-
-
-@cache
-def compiled(model: Model, tokens: int) -> Compiled:
-    """Compile once per model and number of tokens (and, by JAX, per number of samples)."""
-    parts = proximal_map(model, tokens)
-
-    def update(x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
-        return parts.update(parts.conjugates(x, c, data, found), c)
-
-    def image(x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found, _ = parts.warm(x, c, data, known)
-        return update(x, c, data, found), found
-
-    return Compiled(jax.jit(parts.search), jax.jit(image), jax.jit(jax.jacfwd(update)), jax.jit(lambda *a: _report(parts, *a)))
-
-
-class Report(NamedTuple):
-    """Per set: conjugates, free energy, observables; and what propagates their errors."""
-
-    hats: jax.Array
-    free_energy: jax.Array
-    observables: jax.Array
-    response: jax.Array
-    sensitivity: jax.Array
-
-
-def _report(parts: ProximalMap, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, changed: jax.Array, failed: jax.Array) -> Report:
-    """``data`` and the minimisers, sets first; one set after the other."""
-    hats = jax.lax.map(lambda a: parts.conjugates(x, c, *a), (data, found))
-    mean = jnp.mean(hats, axis=0)
-
-    def one(a: tuple[Any, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        part, minimum, *flags = a
-        response = parts.response(x, c, part, minimum, tuple(flags))
-
-        def observables(x: jax.Array) -> jax.Array:
-            return parts.observables(x, c, part, minimum, response)
-
-        return parts.value(x, mean, c, part, minimum), observables(x), jax.jacfwd(observables)(x)
-
-    value, observed, sensitivity = jax.lax.map(one, (data, found, changed, failed))
-    return Report(hats, value, observed, jax.jacfwd(parts.update)(mean, c), jnp.mean(sensitivity, axis=0))
-
-
 @lru_cache(maxsize=8)
 def _samples(tokens: int, rule: str, nu: float, level: int) -> Samples:
     # Summing the location out multiplies the samples by L.
     fewer = int(np.log2(tokens)) if rule == "max" and np.isfinite(nu) else 0
     return single_location(tokens, rule, nu, level - fewer, SETS, seed=0)
-
-
-def _flat(data: Samples) -> Samples:
-    sets, n = data.common.shape
-    tokens = data.tokens.transpose(1, 0, 2, 3).reshape(4, sets * n, -1)
-    return Samples(*(jnp.asarray(a) for a in (data.common.ravel(), tokens, data.weights.ravel() / sets)))
 
 
 def settle(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
@@ -110,7 +49,8 @@ def settle(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings) -> t
     level, x, steps = FIRST_LEVEL, x0, 0
     while True:
         data = _samples(tokens, model.options["rule"], nu, level)
-        point = _solve_level(model, tokens, x, c, data, settings)
+        pieces = 2 ** (level - FIRST_LEVEL)  # of one shape on every level: compiled once
+        point = _solve_level(model, Ensemble(model, data, pieces, c), x, settings)
         steps += int(point.steps)
         excess = _excess(model, point, settings.accuracy)
         if Status.of(int(point.status)) is not Status.SUCCESSFUL or excess <= 1 or level == LAST_LEVEL:
@@ -121,30 +61,20 @@ def settle(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings) -> t
     return _judged(model, point._replace(steps=np.asarray(steps)), settings), level - FIRST_LEVEL
 
 
-def _solve_level(model: Model, tokens: int, x0: np.ndarray, c: np.ndarray, data: Samples, settings: Settings) -> Point:
-    run, flat, c_ = compiled(model, tokens), _flat(data), jnp.asarray(c)
-    inside = _domain(model)
-
-    def image(x: np.ndarray, known: jax.Array) -> tuple[np.ndarray, jax.Array]:
-        fx, found = run.image(jnp.asarray(x), c_, flat, known)
-        return np.asarray(fx), found
-
-    def slope(x: np.ndarray, found: jax.Array) -> np.ndarray:
-        return np.asarray(run.slope(jnp.asarray(x), c_, flat, found))
-
-    found, steps = proximal_map(model, tokens).unknown(flat), 0
-    found, changed, failed = run.search(jnp.asarray(x0), c_, flat, found)
+def _solve_level(model: Model, ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> Point:
+    damping, inside, steps = max(settings.damping, DAMPING), _domain(model), 0
+    minima = ensemble.search(x0, ensemble.unknown())
     for _ in range(ROUNDS):
         end = warm_fixed_point(
-            image, slope, x0, found, tol=settings.tol, max_steps=settings.max_steps, damping=max(settings.damping, DAMPING), inside=inside
+            ensemble.image, ensemble.slope, x0, minima, tol=settings.tol, max_steps=settings.max_steps, damping=damping, inside=inside
         )
         steps, x0 = steps + end.steps, end.x
         if end.status is not Status.SUCCESSFUL:
             break
-        found, changed, failed = run.search(jnp.asarray(x0), c_, flat, end.state)
-        if not bool(jnp.any(changed)):
+        minima = ensemble.search(x0, end.state)
+        if not minima.any_changed:
             break
-    return _point(run, end._replace(steps=steps), slope(end.x, end.state), c_, data, (end.state, changed, failed))
+    return _point(ensemble, end._replace(steps=steps), minima)
 
 
 def _domain(model: Model) -> Callable[[np.ndarray], bool]:
@@ -158,17 +88,16 @@ def _domain(model: Model) -> Callable[[np.ndarray], bool]:
     return inside
 
 
-def _point(run: Compiled, end: Ended, slope: np.ndarray, c: jax.Array, data: Samples, minima: tuple[jax.Array, ...]) -> Point:
-    sets, n = data.common.shape
-    arranged = [jnp.moveaxis(m.reshape(*m.shape[:-1], sets, n), -2, 0) for m in minima]
-    report = jax.tree.map(np.asarray, run.report(jnp.asarray(end.x), c, Samples(*map(jnp.asarray, data)), *arranged))
-    shift = (report.hats - report.hats.mean(axis=0)) @ report.response.T
+def _point(ensemble: Ensemble, end: Ended, minima: Minima) -> Point:
+    """The solution with its errors: how it would move if each set of samples were used alone."""
+    x, slope = end.x, ensemble.slope(end.x, end.state)
+    report = ensemble.report(x, end.state._replace(changed=minima.changed, failed=minima.failed))
     finite = bool(np.all(np.isfinite(slope)))
-    moved = np.linalg.solve(np.eye(len(end.x)) - slope, shift.T).T if finite else np.full_like(shift, np.nan)
-    observed = report.observables.mean(axis=0)
+    shift = report.update - ensemble.update(x, report.averages.mean(axis=0))
+    moved = np.linalg.solve(np.eye(len(x)) - slope, shift.T).T if finite else np.full_like(shift, np.nan)
     radius = float(np.max(np.abs(np.linalg.eigvals(slope)))) if finite else np.nan
     return Point(
-        end.x, report.hats.mean(axis=0), report.free_energy.mean(), observed, np.asarray(end.residual), np.asarray(end.steps),
+        x, report.mean_hats, report.mean_free_energy, report.mean_observables, np.asarray(end.residual), np.asarray(end.steps),
         np.asarray(end.status.code), np.asarray(radius), _error(moved), _error(report.hats), _error(report.free_energy),
         _error(report.observables + moved @ report.sensitivity.T),
     )  # fmt: skip

@@ -108,7 +108,8 @@ class Solution:
             }
             for b in self.branches
         ]  # fmt: skip
-        result = {"model": self.model.name, "options": dict(self.model.options), "controls": {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}, "branches": branches, "best": self.best}
+        controls = {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}  # JSON has no inf
+        result = {"model": self.model.name, "options": dict(self.model.options), "controls": controls, "branches": branches, "best": self.best}
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
 

@@ -19,6 +19,8 @@ from .result import Status
 
 Image = Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]
 """(x, state) -> (F(x), new state)."""
+Slope = Callable[[np.ndarray, Any], np.ndarray]
+Domain = Callable[[np.ndarray], bool]
 SWITCH = 3e-2
 NEWTON_STEPS = 12
 HALVINGS = 8
@@ -36,9 +38,8 @@ class Ended(NamedTuple):
 
 
 def warm_fixed_point(
-    image: Image, slope: Callable[[np.ndarray, Any], np.ndarray], x0: np.ndarray, state: Any, *, tol: float, max_steps: int, damping: float,
-    inside: Callable[[np.ndarray], bool],
-) -> Ended:  # fmt: skip
+    image: Image, slope: Slope, x0: np.ndarray, state: Any, *, tol: float, max_steps: int, damping: float, inside: Domain
+) -> Ended:
     """The fixed point that damped iteration from ``x0`` heads for.
 
     Parameters
@@ -66,7 +67,7 @@ def warm_fixed_point(
     return now
 
 
-def _judged(x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, inside: Callable[[np.ndarray], bool]) -> Ended:
+def _judged(x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, inside: Domain) -> Ended:
     residual = float(np.max(np.abs(fx - x)))
     if not np.isfinite(residual):
         status = Status.NON_FINITE
@@ -77,7 +78,7 @@ def _judged(x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, i
     return Ended(x, fx, residual, steps, status, state)
 
 
-def _newton(image: Image, slope: Callable[[np.ndarray, Any], np.ndarray], now: Ended, tol: float, max_steps: int, inside: Callable[[np.ndarray], bool]) -> Ended:
+def _newton(image: Image, slope: Slope, now: Ended, tol: float, max_steps: int, inside: Domain) -> Ended:
     """Newton from ``now``; it ends where it was if no step length lowers the residual."""
     while now.steps < max_steps and now.status is Status.MAX_STEPS:
         move = np.linalg.solve(np.eye(len(now.x)) - slope(now.x, now.state), now.fx - now.x)
