@@ -104,7 +104,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         starts=_starts(lam),
         options={"activation": activation, "rule": rule},
         path="proximal",
-        accuracy=2e-2,
+        accuracy=1e-2,
         notes={
             "f and prox": "f_a[l] = (x_a[l] - omega_a[l])/V_a at the minimiser (prox) of the envelope; div_f and response are its linear response",
             "Exact?": "replica symmetric; expect simulations to agree where the replicon is below 1",

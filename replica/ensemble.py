@@ -123,7 +123,7 @@ class Ensemble:
         self._sets = data.common.shape[0]
         split = zip(*(np.split(array, pieces, axis=axis) for array, axis in zip(data, (1, 2, 1), strict=True)), strict=True)
         self._by_set = [Samples(*map(jnp.asarray, piece)) for piece in split]
-        self._flat = [_flattened(piece) for piece in self._by_set]
+        self._flat = [flattened(piece) for piece in self._by_set]
 
     def unknown(self) -> Minima:
         """Something to start the first search from."""
@@ -165,7 +165,7 @@ class Ensemble:
         return jax.tree.map(np.asarray, self._run.closing(x_, self._c, averages, jnp.mean(slopes, axis=0)))
 
 
-def _flattened(piece: Samples) -> Samples:
+def flattened(piece: Samples) -> Samples:
     """All sets as one."""
     sets, _, n, tokens = piece.tokens.shape
     return Samples(piece.common.ravel(), jnp.moveaxis(piece.tokens, 1, 0).reshape(4, sets * n, tokens), piece.weights.ravel() / sets)

@@ -36,28 +36,55 @@ SIGNIFICANT = 5.0
 
 
 @lru_cache(maxsize=8)
-def _samples(tokens: int, rule: str, nu: float, level: int) -> Samples:
+def samples(tokens: int, rule: str, nu: float, level: int) -> Samples:
     # Summing the location out multiplies the samples by L.
     fewer = int(np.log2(tokens)) if rule == "max" and np.isfinite(nu) else 0
     return single_location(tokens, rule, nu, level - fewer, SETS, seed=0)
 
 
+def settle_starts(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings) -> list[tuple[str, Point, int]]:
+    """Every start as (name, judged point, level). Starts that meet on the first level are refined once."""
+    known: list[tuple[Point, Point, int]] = []
+    results = []
+    for name, x0 in starts.items():
+        first = _at_level(model, x0, c, settings, FIRST_LEVEL)
+        same = next((k for k in known if _meet(first, k[0])), None)
+        if same is None:
+            same = (first, *_refined(model, first, c, settings))
+            known.append(same)
+        results.append((name, same[1], same[2]))
+    return results
+
+
 def settle(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
-    """One branch, judged, and the number of times its samples were multiplied."""
+    """One branch, judged, and how often its samples were doubled."""
+    return _refined(model, _at_level(model, x0, c, settings, FIRST_LEVEL), c, settings)
+
+
+def _meet(a: Point, b: Point) -> bool:
+    """Whether two points on the same samples are one."""
+    both = all(Status.of(int(p.status)) is Status.SUCCESSFUL for p in (a, b))
+    return both and bool(np.all(np.abs(a.x - b.x) <= 1e-6 * (1 + np.abs(a.x))))
+
+
+def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, level: int) -> Point:
     names = [q.name for q in model.controls]
-    tokens, nu = int(c[names.index("L")]), float(c[names.index("nu")])
-    level, x, steps = FIRST_LEVEL, x0, 0
-    while True:
-        data = _samples(tokens, model.options["rule"], nu, level)
-        pieces = 2 ** (level - FIRST_LEVEL)  # of one shape on every level: compiled once
-        point = _solve_level(model, Ensemble(model, data, pieces, c), x, settings)
-        steps += int(point.steps)
+    data = samples(int(c[names.index("L")]), model.options["rule"], float(c[names.index("nu")]), level)
+    # The pieces have one shape on every level, and are compiled once.
+    return _solve_level(model, Ensemble(model, data, 2 ** (level - FIRST_LEVEL), c), x0, settings)
+
+
+def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
+    """Go to more samples until the errors meet ``settings.accuracy``."""
+    level, steps = FIRST_LEVEL, int(point.steps)
+    while Status.of(int(point.status)) is Status.SUCCESSFUL and level < LAST_LEVEL:
         excess = _excess(model, point, settings.accuracy)
-        if Status.of(int(point.status)) is not Status.SUCCESSFUL or excess <= 1 or level == LAST_LEVEL:
+        if not excess > 1:
             break
         # The error falls at least as the square root of the number of samples.
         level = min(LAST_LEVEL, level + max(1, int(np.ceil(2 * np.log2(excess)))))
-        x = point.x
+        point = _at_level(model, point.x, c, settings, level)
+        steps += int(point.steps)
     return _judged(model, point._replace(steps=np.asarray(steps)), settings), level - FIRST_LEVEL
 
 
@@ -109,10 +136,14 @@ def _error(per_set: np.ndarray) -> np.ndarray:
 
 
 def _excess(model: Model, point: Point, accuracy: float) -> float:
-    """Largest error of an overlap (relative to it above 1) and of the risks, in units of ``accuracy``."""
+    """Largest error of m, q (relative above 1) and of the risks, in units of ``accuracy``.
+
+    The susceptibilities are not asked for it: theirs is several times larger and matters only through m and q.
+    """
     names = list(model.observables)
     risks = [names.index(n) for n in ("risk", "training_loss")]
-    errors = np.concatenate([point.error_x / np.maximum(1, np.abs(point.x)), point.error_observables[risks]])
+    overlaps = [i for i, q in enumerate(model.overlaps) if not q.name.startswith("V_")]
+    errors = np.concatenate([(point.error_x / np.maximum(1, np.abs(point.x)))[overlaps], point.error_observables[risks]])
     return float(np.max(errors)) / accuracy
 
 

@@ -19,7 +19,7 @@ from solvers import Status, check_damping
 from .errors import InputError, SolveError
 from .lower import Rule
 from .problem import Point, Settings, point_solver, problem
-from .proximal_solve import settle
+from .proximal_solve import settle, settle_starts
 from .settings import nearest, resolve
 
 MAX_LEVEL = 2
@@ -121,7 +121,7 @@ def _json_safe(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | None = None, throw: bool = False, **controls: Any) -> Solution:
+def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | str | None = None, throw: bool = False, **controls: Any) -> Solution:
     """Solve a model at one point, from every start.
 
     Parameters
@@ -131,8 +131,8 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
         Tolerance, damping, accuracy, route.
     starts : dict, optional
         Starting overlaps by name; the model's own by default.
-    rule : Rule, optional
-        Sizes of the node sets.
+    rule : Rule or str, optional
+        Sizes of the node sets; a string is the model's option of that name, such as ``rule="max"``.
     throw : bool
         Raise ``SolveError`` if a branch fails, instead of reporting its status.
     **controls
@@ -149,6 +149,7 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     """
     settings = settings or Settings()
     check(settings)
+    rule, controls = split_rule(rule, controls)
     built, values = resolve(model, controls)
     settings = completed(settings, built)
     rule = rule or default_rule(built)
@@ -157,7 +158,10 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
     c = np.array([values[q.name] for q in built.controls])
     with double_precision():
-        found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
+        if built.path == "proximal":
+            found = settle_starts(built, initial, c, settings)
+        else:
+            found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
     if built.path == "proximal":  # the lowest energy first, failures last
         branches.sort(key=lambda b: (not b.ok, b.free_energy))
@@ -166,6 +170,11 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     if throw and failed:
         raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].status.value}")
     return solution
+
+
+def split_rule(rule: Rule | str | None, controls: dict[str, Any]) -> tuple[Rule | None, dict[str, Any]]:
+    """Two things are called rule: node sets, and the location rule, an option of a model (a string)."""
+    return (None, controls | {"rule": rule}) if isinstance(rule, str) else (rule, controls)
 
 
 def default_rule(model: Model) -> Rule:
@@ -306,7 +315,7 @@ def best_branch(model: Model, branches: list[Branch]) -> int | None:
     return pick(good, key=lambda i: branches[i].free_energy) if good else None
 
 
-def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = None, **controls: Any) -> dict[str, Any]:
+def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | str | None = None, **controls: Any) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
     Returns
@@ -314,7 +323,10 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
     dict with ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or
     ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
     """
+    rule, controls = split_rule(rule, controls)
     built, values = resolve(model, controls)
+    if built.path != "compiled":
+        raise InputError(f"{built.name} averages over samples and has no evaluation at given overlaps yet: use solve")
     names = [q.name for q in built.overlaps]
     for name in at:
         if name not in names:

@@ -28,7 +28,7 @@ from .errors import InputError
 from .lower import Rule
 from .problem import Point, Settings, point_solver
 from .settings import assignments, nearest, number, resolve
-from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, completed, default_rule, double_precision, judged, settled, start_vector
+from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, completed, default_rule, double_precision, judged, settled, split_rule, start_vector
 
 THREADS = 2
 CHUNKS_PER_THREAD = 8
@@ -64,7 +64,7 @@ def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
     return result
 
 
-def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | None = None, warm: str | None = None, rule: Rule | None = None, progress: bool | None = None, **controls: Any) -> xr.Dataset:
+def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | None = None, warm: str | None = None, rule: Rule | str | None = None, progress: bool | None = None, **controls: Any) -> xr.Dataset:
     """Solve a model over a grid of one or more controls.
 
     Parameters
@@ -93,6 +93,7 @@ def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | N
     check(settings)
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
+    rule, controls = split_rule(rule, controls)
     built, fixed = resolve(model, controls, partial=over)
     settings = completed(settings, built)
     axes = {name: _axis(built, name, values) for name, values in over.items()}
@@ -183,6 +184,8 @@ def _line_solver(model: Model, rule: Rule, settings: Settings, warm: bool) -> An
 
 def _solve_lines(model: Model, lines: Lines, settings: Settings, rule: Rule, warm: bool, done: Callable[[int], None]) -> tuple[Point, np.ndarray]:
     """All lines, in chunks of one shape (so one compilation), over two threads; then refine and judge each point."""
+    if model.path != "compiled":
+        return _settled_lines(model, lines, settings, rule, warm, done)
     starts, controls = lines
     size = max(1, -(-len(starts) // (THREADS * CHUNKS_PER_THREAD)))
     padded = -(-len(starts) // size) * size
@@ -200,6 +203,22 @@ def _solve_lines(model: Model, lines: Lines, settings: Settings, rule: Rule, war
         rest = list(pool.map(chunk, index[1:]))
     points = jax.tree.map(lambda *parts: np.concatenate(parts)[: len(starts)], first, *rest)
     return _refined(model, points, lines, settings, rule)
+
+
+def _settled_lines(model: Model, lines: Lines, settings: Settings, rule: Rule, warm: bool, done: Callable[[int], None]) -> tuple[Point, np.ndarray]:
+    """The same for a model that is solved point by point on the host."""
+    starts, controls = lines
+    rows, levels = [], np.zeros(starts.shape[:2], dtype=np.int16)
+    with double_precision():
+        for i in range(len(starts)):
+            points: list[Point] = []
+            for j in range(starts.shape[1]):
+                follow = warm and points and Status.of(int(points[-1].status)).is_point
+                point, levels[i, j] = settled(model, points[-1].x if follow else starts[i, j], controls[i, j], settings, rule)
+                points.append(point)
+                done(1)
+            rows.append(jax.tree.map(lambda *p: np.stack(p), *points))
+    return jax.tree.map(lambda *p: np.stack(p), *rows), levels
 
 
 def _refined(model: Model, points: Point, lines: Lines, settings: Settings, rule: Rule) -> tuple[Point, np.ndarray]:

@@ -46,6 +46,10 @@ TOLERANCE = 1e-11
 """On V_k max|grad h|, the distance in chi that a gradient step would move, relative to 1 + max|chi|."""
 
 
+ROUGH = 1e-3
+"""The same while valleys are compared: h is then known to about the square of it."""
+
+
 def reduced(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     """h(chi), shape (n,)."""
     s = attend(chi)
@@ -129,10 +133,23 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
 
 
 def starting_points(at: Channel) -> jax.Array:
-    """Where to begin: omega_k, and omega_k with one token raised or lowered by two widths; shape (2 L + 1, L, n)."""
-    size = at.key.shape[0]
-    shifts = jnp.concatenate([jnp.zeros((1, size)), jnp.eye(size), -jnp.eye(size)])
-    return at.key + 2 * jnp.sqrt(at.key_width) * shifts[:, :, None]
+    """Where to begin: omega_k, and omega_k with one token moved by -1, 1 or 2 widths; shape (3 L + 1, L, n)."""
+    eye = jnp.eye(at.key.shape[0])
+    shifts = jnp.concatenate([jnp.zeros((1, len(eye))), eye, -eye, 2 * eye])
+    return at.key + jnp.sqrt(at.key_width) * shifts[:, :, None]
+
+
+def _rough(attend: Attention, at: Channel, start: jax.Array, bar: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """chi and h a few steps below ``start``; more of them for the unfinished samples that are lowest relative to ``bar``.
+
+    Without the second part all samples would wait for the few whose path is long.
+    """
+    few = descend(attend, at, start, max_steps=10, tolerance=ROUGH)
+    promise = jnp.where(error(at, few) > ROUGH, few.height - bar, jnp.inf)
+    chosen = jnp.argsort(promise)[: -(-bar.shape[0] // 4)]
+    part = Channel(at.key[:, chosen], at.value[:, chosen], at.label[chosen], at.key_width, at.value_width)
+    more = descend(attend, part, few.chi[:, chosen], max_steps=25, tolerance=ROUGH)
+    return few.chi.at[:, chosen].set(more.chi), few.height.at[chosen].set(more.height)
 
 
 def search(attend: Attention, at: Channel, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -148,9 +165,9 @@ def search(attend: Attention, at: Channel, known: jax.Array) -> tuple[jax.Array,
 
     def better(best: tuple[jax.Array, jax.Array], start: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
         chi, height = best
-        end = descend(attend, at, start, max_steps=20, tolerance=1e-3)
-        lower = end.height < height - 1e-8 * (1 + jnp.abs(height))
-        return (jnp.where(lower, end.chi, chi), jnp.where(lower, end.height, height)), None
+        other, lower = _rough(attend, at, start, height)
+        falls = lower < height - 1e-8 * (1 + jnp.abs(height))
+        return (jnp.where(falls, other, chi), jnp.where(falls, lower, height)), None
 
     (chi, height), _ = jax.lax.scan(better, (first.chi, first.height), starting_points(at))
     changed = height < first.height

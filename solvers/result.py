@@ -24,7 +24,9 @@ class Status(enum.Enum):
     INFINITE_SCALE = "the optimum lies at infinite scale; the value is its limit"
     PROX_FAILED = "the proximal minimisation did not converge in some samples: see prox_failures for their share"
     RS_UNSTABLE = "RS unstable: expect disagreement with simulation"
-    FORMS_DIFFER = "the Stein and the linear-response form of V_hat differ beyond their errors: the minimiser jumps, replica symmetry is suspect"
+    FORMS_DIFFER = (
+        "successful, but the Stein and the linear-response form of V_hat differ beyond their errors: the minimiser jumps, replica symmetry is suspect"
+    )
 
     @property
     def code(self) -> int:

@@ -1,0 +1,146 @@
+"""Proximal minimisation against SciPy, brute force and the two routes against each other."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from solvers import affine_prox, proximal
+from solvers.proximal import Channel
+from solvers.sampling import single_location, whiten
+from solvers.warm import warm_fixed_point
+from solvers import Status
+
+ATTENTION = {
+    "softmax": lambda chi: jax.nn.softmax(chi, axis=0),
+    "erf": lambda chi: 1 + jax.scipy.special.erf(chi - 0.3),
+    "linear": lambda chi: 1 + chi,
+    "softplus": lambda chi: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0),
+}
+
+
+def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.7) -> Channel:
+    rng = np.random.default_rng(0)
+    draw = [jnp.array(rng.normal(size=(tokens, n))) for _ in range(2)]
+    return Channel(draw[0], draw[1], jnp.array(rng.normal(size=n)), jnp.array(key_width), jnp.array(value_width))
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) -> None:
+    """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as low."""
+    attend, at, tokens = ATTENTION[name], channel(3, 6), 3
+    chi, _, failed = proximal.search(attend, at, at.key)
+    height = proximal.reduced(attend, at, chi)
+    assert not np.any(failed)
+    rng = np.random.default_rng(1)
+    for i in range(6):
+
+        def full(flat: np.ndarray, i: int = i) -> float:
+            c, z = jnp.array(flat[:tokens, None]), flat[tokens:]
+            fit = (at.label[i] - jnp.sum(attend(c)[:, 0] * z)) ** 2 / 2
+            return float(fit + jnp.sum((c[:, 0] - at.key[:, i]) ** 2) / 6.0 + jnp.sum((z - at.value[:, i]) ** 2) / 1.4)
+
+        base = np.concatenate([at.key[:, i], at.value[:, i]])
+        lowest = min(minimize(full, base + rng.normal(size=6) * s, method="BFGS").fun for s in (0, 1, 2))
+        assert height[i] <= lowest + 1e-7
+        z = proximal.values(attend, at, chi)[:, i]
+        assert full(np.concatenate([chi[:, i], z])) == pytest.approx(float(height[i]), abs=1e-12)
+
+
+def test_search_is_not_beaten_by_many_random_starts() -> None:
+    attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
+    chi, _, _ = proximal.search(attend, at, at.key)
+    height, rng = proximal.reduced(attend, at, chi), np.random.default_rng(2)
+    for scale in (1.0, 3.0, 3.0, 6.0, 6.0, 9.0):
+        other = proximal.descend(attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6)
+        assert np.mean(other.height < height - 1e-6) <= 0.001
+
+
+def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
+    attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
+    alone = proximal.descend(attend, at, at.key)
+    chi, changed, _ = proximal.search(attend, at, at.key)
+    gain = alone.height - proximal.reduced(attend, at, chi)
+    assert np.array_equal(changed, gain > 1e-8 * (1 + np.abs(alone.height)))
+    assert 0 < np.mean(changed) < 0.2
+
+
+def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
+    at = channel(4, 500)
+    chi, changed, failed = proximal.search(lambda c: 0.3 + 1.4 * c, at, at.key)
+    r = affine_prox.residual(at, jnp.array(0.3), jnp.array(1.4))
+    exact, z = affine_prox.minimiser(at, jnp.array(0.3), jnp.array(1.4), r)
+    assert not np.any(failed)
+    np.testing.assert_allclose(exact, chi, atol=1e-8)
+    np.testing.assert_allclose(z, proximal.values(lambda c: 0.3 + 1.4 * c, at, chi), atol=1e-8)
+    np.testing.assert_allclose(r, at.label - jnp.sum((0.3 + 1.4 * exact) * z, axis=0), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["softmax", "linear"])
+def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
+    attend, at = ATTENTION[name], channel(2, 50, key_width=1.0)
+
+    def prox(value_width: jax.Array) -> jax.Array:
+        moved = at._replace(value_width=value_width)
+        if name == "linear":
+            return affine_prox.minimiser(moved, jnp.array(1.0), jnp.array(1.0), affine_prox.residual(moved, jnp.array(1.0), jnp.array(1.0)))[0]
+        return proximal.responsive(attend, moved, proximal.descend(attend, moved, at.key).chi)
+
+    width, step = jnp.array(0.7), 1e-5
+    slope = jax.jvp(prox, (width,), (jnp.array(1.0),))[1]
+    difference = (prox(width + step) - prox(width - step)) / (2 * step)
+    np.testing.assert_allclose(slope, difference, atol=1e-7)
+
+
+def test_solve_spd() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(5, 5, 7))
+    matrix = np.einsum("ikn,jkn->ijn", root, root) + 0.1 * np.eye(5)[:, :, None]
+    right = rng.normal(size=(5, 7))
+    x, positive = proximal.solve_spd(jnp.array(matrix), jnp.array(right))
+    assert np.all(positive)
+    np.testing.assert_allclose(np.einsum("ijn,jn->in", matrix, x), right, atol=1e-9)
+    assert not np.any(proximal.solve_spd(-jnp.array(matrix), jnp.array(right))[1])
+
+
+def test_a_nan_centre_is_reported_as_failed() -> None:
+    at = channel(2, 4)
+    at = at._replace(key=at.key.at[0, 1].set(jnp.nan))
+    assert list(proximal.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
+
+
+def test_whitened_points_have_exact_second_moments() -> None:
+    points = whiten(np.random.default_rng(4).normal(size=(64, 5)))
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-14)
+    np.testing.assert_allclose(points.T @ points / 64, np.eye(5), atol=1e-13)
+
+
+def test_laws_of_the_location() -> None:
+    """Mean of chi* on the relevant token: sqrt(nu); E max of 3 Gaussians = 3/(2 sqrt(pi)); both limits of softmax weights."""
+    def mean(rule: str, nu: float) -> float:
+        data = single_location(3, rule, nu, 12, 2, 0)
+        np.testing.assert_allclose(data.weights.sum(axis=1), 1, atol=1e-12)
+        return float(np.mean(np.sum(data.weights * data.tokens[:, 0, :, 0], axis=1)))
+
+    assert mean("spiked", 4.0) == pytest.approx(2.0, abs=1e-12)
+    assert mean("max", np.inf) == pytest.approx(3 / (2 * np.sqrt(np.pi)), abs=2e-3)
+    assert mean("max", 0.0) == pytest.approx(0.0, abs=1e-12)
+    assert mean("max", 200.0) == pytest.approx(3 / (2 * np.sqrt(np.pi)), abs=5e-3)
+
+
+def test_warm_fixed_point_judges_the_undamped_residual_and_refuses_nan() -> None:
+    def always(x: np.ndarray) -> bool:
+        return True
+
+    def image(x: np.ndarray, state: int) -> tuple[np.ndarray, int]:
+        return x / 2 + 1, state + 1
+
+    end = warm_fixed_point(image, lambda x, s: np.array([[0.5]]), np.array([9.0]), 0, tol=1e-12, max_steps=100, damping=0.9, inside=always)
+    assert end.status is Status.SUCCESSFUL and end.residual <= 1e-12 and end.state == end.steps
+    bad = warm_fixed_point(lambda x, s: (np.sqrt(x - 3), s), lambda x, s: np.eye(1), np.array([1.0]), 0, tol=1e-9, max_steps=9, damping=0.0, inside=always)
+    assert bad.status is Status.NON_FINITE
+    short = warm_fixed_point(image, lambda x, s: np.array([[0.5]]), np.array([9.0]), 0, tol=1e-12, max_steps=2, damping=0.0, inside=always)
+    assert short.status is Status.MAX_STEPS
