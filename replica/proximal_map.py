@@ -10,7 +10,7 @@ no sample changes its valley.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -110,6 +110,13 @@ class ProximalMap:
     model: Model
     tokens: int
 
+    envelope: MoreauEnvelope = field(init=False)
+    average: TeacherAverage = field(init=False)
+    target: sp.Expr = field(init=False)
+    weight: sp.Expr = field(init=False)
+    affine: tuple[sp.Expr, sp.Expr] | None = field(init=False)
+    closing: Closing = field(init=False)
+
     def __post_init__(self) -> None:
         channel = self.model.channel
         (envelope,), (average,) = channel.atoms(MoreauEnvelope), channel.atoms(TeacherAverage)
@@ -119,7 +126,8 @@ class ProximalMap:
             object.__setattr__(self, name, part)
 
     def evaluation(self, x: jax.Array, c: jax.Array, data: Samples) -> SampledEvaluation:
-        return SampledEvaluation(self.envelope, self.average, [q.symbol for q in self.model.overlaps], regular(self.model, x), control_values(self.model, c), data)
+        unknowns = [q.symbol for q in self.model.overlaps]
+        return SampledEvaluation(self.envelope, self.average, unknowns, regular(self.model, x), control_values(self.model, c), data)
 
     def channel(self, x: jax.Array, c: jax.Array, data: Samples) -> Channel:
         """The proximal problems: tokens first, samples last."""

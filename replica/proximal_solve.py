@@ -17,12 +17,12 @@ from functools import lru_cache
 import numpy as np
 
 from equations import Model
-from solvers import Status
+from solvers import Status, propagate
 from solvers.sampling import Samples, single_location
 from solvers.warm import Ended, warm_fixed_point
 
 from .ensemble import Ensemble, Minima
-from .problem import Point, Settings
+from .problem import FLOOR, Point, Settings
 
 SETS = 8
 FIRST_LEVEL, LAST_LEVEL = 10, 14
@@ -122,10 +122,12 @@ def _point(ensemble: Ensemble, end: Ended, minima: Minima) -> Point:
     finite = bool(np.all(np.isfinite(slope)))
     shift = report.update - ensemble.update(x, report.averages.mean(axis=0))
     moved = np.linalg.solve(np.eye(len(x)) - slope, shift.T).T if finite else np.full_like(shift, np.nan)
+    # What the iteration left over adds to what the samples leave open.
+    left = np.asarray(propagate(slope, np.full(len(x), end.residual))) + FLOOR if finite else np.nan
     radius = float(np.max(np.abs(np.linalg.eigvals(slope)))) if finite else np.nan
     return Point(
         x, report.mean_hats, report.mean_free_energy, report.mean_observables, np.asarray(end.residual), np.asarray(end.steps),
-        np.asarray(end.status.code), np.asarray(radius), _error(moved), _error(report.hats), _error(report.free_energy),
+        np.asarray(end.status.code), np.asarray(radius), _error(moved) + left, _error(report.hats), _error(report.free_energy),
         _error(report.observables + moved @ report.sensitivity.T),
     )  # fmt: skip
 

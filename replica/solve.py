@@ -92,8 +92,8 @@ class Solution:
 
     @property
     def risks(self) -> dict[str, float]:
-        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the model has them."""
-        if self.best is None or "uninformed" not in self.model.starts or "risk" not in self.model.observables:
+        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the model has them (a Bayes-optimal one)."""
+        if self.best is None or self.model.path != "compiled" or "uninformed" not in self.model.starts or "risk" not in self.model.observables:
             return {}
         return {"algorithmic": self.branch("uninformed").observables["risk"], "information_theoretic": self.branches[self.best].observables["risk"]}
 
@@ -121,7 +121,10 @@ def _json_safe(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | str | None = None, throw: bool = False, **controls: Any) -> Solution:
+def solve(
+    model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | str | None = None,
+    throw: bool = False, **controls: Any,
+) -> Solution:  # fmt: skip
     """Solve a model at one point, from every start.
 
     Parameters

@@ -64,7 +64,10 @@ def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
     return result
 
 
-def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | None = None, warm: str | None = None, rule: Rule | str | None = None, progress: bool | None = None, **controls: Any) -> xr.Dataset:
+def sweep(
+    model: str | Model, *, over: Mapping[str, Any], settings: Settings | None = None, warm: str | None = None, rule: Rule | str | None = None,
+    progress: bool | None = None, **controls: Any,
+) -> xr.Dataset:  # fmt: skip
     """Solve a model over a grid of one or more controls.
 
     Parameters

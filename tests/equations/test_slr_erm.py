@@ -9,8 +9,8 @@ import sympy as sp
 
 from equations import MODELS, derive
 from equations.envelope import AtProx, MoreauEnvelope, NotEliminable, ProxForce, TeacherAverage, linear_predictor
-from replica.proximal_map import proximal_map
 from replica.ensemble import flattened
+from replica.proximal_map import proximal_map
 from replica.proximal_solve import samples
 
 INDEX, COUNT = sp.Symbol("l", integer=True, positive=True), sp.Integer(1)
