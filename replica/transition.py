@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from solvers import onset
-from solvers.continuation import Curve, Knot, Steps, at_level, fold, fold_shift, interpolate, trace
+from solvers.continuation import Curve, Knot, Steps, at_level, fold, fold_shift, interpolate, steepest, trace
 
 from .errors import SolveError
 from .family import Line, Slice
@@ -23,6 +23,8 @@ from .lower import FLOOR, SAFETY
 from .solve import start_vector
 
 TOL = 1e-10
+FLAT = 0.3
+"""A curve steeper than this everywhere (as a tangent's component) hides no fold between knots."""
 SAME = 1e-6
 """Two points closer than this are one."""
 
@@ -132,7 +134,7 @@ def _radius(point: Slice) -> float:
 
 
 def _from_curve(line: Line, low: float, high: float) -> Transition:
-    curve = s_curve(line, low, high)
+    curve = unfolded(line, s_curve(line, low, high))
     turns = curve.turns()
     folds = [fold_at(line, curve, i) for i in turns]
     if not turns:
@@ -173,6 +175,14 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
     if curve.ended != "stopped":
         raise SolveError(f"{line.model.name}: the curve of fixed points could not be followed beyond {line.control} = {line.value(curve.knots[-1].u[-1]):.6g}")
     return curve
+
+
+def unfolded(line: Line, curve: Curve) -> Curve:
+    """The curve with a knot on a fold pair that lies between two knots, if there is one."""
+    if curve.turns() or min(k.tangent[-1] for k in curve.knots) > FLAT:
+        return curve
+    i, knot = steepest(line.field, curve)
+    return curve if knot.tangent[-1] >= 0 else Curve((*curve.knots[: i + 1], knot, *curve.knots[i + 1 :]), curve.ended)
 
 
 def fold_at(line: Line, curve: Curve, i: int) -> tuple[Knot, Limit]:

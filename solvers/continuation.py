@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 Field = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """u (n + 1,) -> H (n,) and dH/du (n, n + 1); NaN outside the domain."""
@@ -129,6 +129,32 @@ def fold(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Knot | 
     except (_Lost, ValueError):
         return None
     return found.get(float(place)) or correct(field, before.u + place / length * chord, before.tangent, tol)
+
+
+def steepest(field: Field, curve: Curve, tol: float = 1e-11) -> tuple[int, Knot]:
+    """Where the tangent's t-component is least, between the knots too: (i, the point, which follows knot i).
+
+    A curve that starts towards larger t has a fold iff it is negative; it vanishes where two folds merge (a cusp).
+    """
+    knots = curve.knots
+    i = min(range(len(knots)), key=lambda j: knots[j].tangent[-1])
+    best = i, knots[i]
+    for j in (i - 1, i):
+        if not 0 <= j < len(knots) - 1:
+            continue
+        before, chord = knots[j], knots[j + 1].u - knots[j].u
+        seen: list[Knot] = []
+
+        def rate(s: float, before: Knot = before, chord: np.ndarray = chord, seen: list[Knot] = seen) -> float:
+            knot = correct(field, before.u + s * chord, before.tangent, tol)
+            if knot is None:
+                return np.inf
+            seen.append(knot)
+            return float(knot.tangent[-1])
+
+        minimize_scalar(rate, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-5})
+        best = min([best, *((j, knot) for knot in seen)], key=lambda pair: pair[1].tangent[-1])
+    return best
 
 
 class _Lost(Exception):
