@@ -15,12 +15,14 @@ import solvers  # noqa: E402
 from equations import Model, Quantity  # noqa: E402
 from solvers import Status  # noqa: E402
 
+from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
 from .lower import Rule  # noqa: E402
+from .phase import Thresholds, thresholds  # noqa: E402
 from .problem import Settings  # noqa: E402
 from .solve import Branch, Solution, evaluate, solve  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
-    "StoreError", "equations", "evaluate", "solve", "solvers",
+    "StoreError", "Thresholds", "equations", "evaluate", "phase_diagram", "solve", "solvers", "thresholds",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command line: ``replica models | show | solve | sweep | eval | plot | demo``.
+"""The command line: ``replica models | show | solve | sweep | phase | eval | plot | demo``.
 
 Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input, 130 interrupted.
 """
@@ -20,9 +20,11 @@ from rich.table import Table
 from equations import MODELS
 
 from . import demo as demonstration
+from . import phase_command
 from . import show as printing
 from . import store
 from .errors import InputError, ReplicaError
+from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
 from .problem import Settings
 from .settings import assignments, nearest, resolve
@@ -145,8 +147,24 @@ def plot(
     Example: replica plot slr.h5 -o slr.png
     """
     dataset = store.load(file)
-    save_figure(draw(dataset, y), output, force)
+    save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
     typer.echo(str(output))
+
+
+@app.command()
+def phase(
+    model: str, settings: Set = None, control: Annotated[str, typer.Option(help="The control whose thresholds are wanted.")] = "alpha",
+    over: Annotated[list[str] | None, typer.Option("--over", help="name=start:stop:num[:log]; a second control, with -o.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")] = None, force: Force = False,
+    within: Annotated[str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")] = None,
+    accuracy: Annotated[float, typer.Option(help="Largest error of a threshold.")] = 1e-6, as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
+) -> None:  # fmt: skip
+    """Thresholds along one control; with --over, as lines over a second one.
+
+    Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
+    """
+    phase_command.run(model, _parsed(settings), control, over or [], output, force, within, accuracy, as_json, quiet, _command())
 
 
 @app.command()

@@ -18,9 +18,8 @@ from solvers.continuation import steepest
 from .errors import InputError, SolveError
 from .family import Line
 from .lower import Rule
-from .phase import NAMES, Thresholds, checked, span, thresholds
+from .phase import NAMES, Thresholds, checked, span, starting_rule, thresholds
 from .settings import number
-from .solve import default_rule
 from .transition import s_curve
 
 THREADS = 2
@@ -83,7 +82,7 @@ def phase_diagram(model: str | Model, control: str = "alpha", *, over: Mapping[s
     first = column(columns[0])  # compiles; the threads then share the program
     with ThreadPoolExecutor(THREADS) as pool:
         results = [first, *pool.map(column, columns[1:])]
-    closing = _closings(built, control, name, columns, results, fixed, (low, high), rule) if tricritical and not quantity.integer else []
+    closing = _closings(built, control, name, columns, results, fixed, (low, high), accuracy, rule) if tricritical and not quantity.integer else []
     return _dataset(built, control, name, columns, results, fixed, (low, high), accuracy, closing)
 
 
@@ -103,25 +102,25 @@ def _second(over: Mapping[str, Any]) -> tuple[str, np.ndarray]:
 # where the hard phase closes ---------------------------------------------------------------------
 
 
-def _closings(model: Model, control: str, name: str, columns: list[float], results: list[Thresholds | str], fixed: dict[str, float], within: tuple[float, float], rule: Rule | None) -> list[dict[str, float]]:
+def _closings(model: Model, control: str, name: str, columns: list[float], results: list[Thresholds | str], fixed: dict[str, float], within: tuple[float, float], accuracy: float, rule: Rule | None) -> list[dict[str, float]]:
     """The cusp where both spinodals merge, for each pair of neighbouring columns of which one has a fold pair."""
     order = np.argsort(columns)
     found = []
     for i, j in zip(order[:-1], order[1:], strict=True):
         kinds = {r.transition for r in (results[i], results[j]) if isinstance(r, Thresholds)}
         if kinds == {"none", "first-order"}:
-            point = cusp(model, control, name, (columns[i], columns[j]), fixed, within, rule)
+            point = cusp(model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule)
             found += [point] if point else []
     return found
 
 
-def cusp(model: Model, control: str, name: str, between: tuple[float, float], fixed: dict[str, float], within: tuple[float, float], rule: Rule | None = None) -> dict[str, float] | None:
+def cusp(model: Model, control: str, name: str, between: tuple[float, float], fixed: dict[str, float], within: tuple[float, float], accuracy: float = 1e-6, rule: Rule | None = None) -> dict[str, float] | None:
     """The point where the two folds along ``control`` merge, ``name`` between two values; None if it is not there.
 
     Along the curve of fixed points the least tangent component of the control is negative with folds, positive
     without, and smooth in ``name``: its zero is the cusp.
     """
-    rule = rule or default_rule(model)
+    rule = rule or starting_rule(model, accuracy)
 
     def least(value: float, rule: Rule) -> tuple[float, float]:
         line = Line(model, rule, control, {**fixed, name: value})

@@ -89,6 +89,7 @@ class Line:
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self._slice = compiled_slice(model, rule, control)
+        self._seen: dict[tuple[bytes, float], Slice] = {}  # of this line, which lives for one search
 
     def finer(self) -> Line:
         return Line(self.model, self.rule.finer(), self.control, self.fixed)
@@ -101,6 +102,12 @@ class Line:
 
     def at(self, x: np.ndarray, c: float) -> Slice:
         """The model at overlaps ``x`` and control value ``c``."""
+        key = np.asarray(x, dtype=float).tobytes(), float(c)
+        if key not in self._seen:
+            self._seen[key] = self._evaluate(x, c)
+        return self._seen[key]
+
+    def _evaluate(self, x: np.ndarray, c: float) -> Slice:
         values = [c if q.name == self.control else self.fixed[q.name] for q in self.model.controls]
         with double_precision():
             return jax.tree.map(np.asarray, self._slice(jnp.asarray(values), jnp.asarray(x)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from equations import Model
@@ -17,6 +17,8 @@ from .transition import Transition, crossing, find_transition
 
 WITHIN = (1e-3, 1e3)
 """Range searched along a control that must be positive, unless the caller gives one."""
+LOOSE = 3e-5
+"""From this accuracy on, the search begins with smaller node sets."""
 NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
 
 
@@ -77,7 +79,7 @@ def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[floa
     accuracy : float
         The node sets are refined until each error estimate is below it (relative to the threshold, above 1).
     rule : Rule, optional
-        Node sets to begin with.
+        Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
         The other controls and the model's options.
 
@@ -96,7 +98,7 @@ def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[floa
     low, high = span(built, control, within)
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
-    rule = rule or default_rule(built)
+    rule = rule or starting_rule(built, accuracy)
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
         found = find_transition(line, low, high)
@@ -105,6 +107,14 @@ def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[floa
             break
         rule = rule.finer()
     return result
+
+
+def starting_rule(model: Model, accuracy: float) -> Rule:
+    """The default node sets, or at loose accuracy sets 1.6 times smaller (the error estimate decides if they do)."""
+    rule = default_rule(model)
+    if accuracy < LOOSE:
+        return rule
+    return replace(rule, **{n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")})
 
 
 def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:

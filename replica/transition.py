@@ -168,8 +168,9 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
         turns = Curve(tuple(knots), "stopped").turns()
         if len(turns) < 2 or len(turns) % 2 or t <= max(k.u[-1] for k in knots[:-1]):
             return False
-        settled = line.settle(informed, line.value(t), tol=1e-8)
-        return settled is not None and bool(np.max(np.abs(settled - x)) < SAME)
+        settled = line.settle(informed, line.value(t), tol=1e-5)
+        knot = None if settled is None else at_level(line.field, np.append(settled, t), TOL)
+        return knot is not None and bool(np.max(np.abs(knot.u[:-1] - x)) < SAME)
 
     curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, steps)
     if curve.ended != "stopped":
