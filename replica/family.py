@@ -23,6 +23,8 @@ from .solve import COMPILER_OPTIONS, double_precision
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
+SHARE, NEAREST = 0.3, 1e-3
+"""A step along a curve moves an overlap by this share of its distance to an end of its range, if not nearer than NEAREST."""
 
 
 class Slice(NamedTuple):
@@ -121,6 +123,12 @@ class Line:
         here = self.at(x, c)
         rate = c if self.logarithmic else 1.0
         return here.update - x, np.column_stack([here.slope - np.eye(n), rate * here.drift])
+
+    def room(self, u: np.ndarray) -> np.ndarray:
+        """How far one step along a curve may go: overlaps vary on the scale of their distance to an end of their range."""
+        x = u[:-1]
+        distance = np.minimum(x - self.low, self.high - x)
+        return np.append(SHARE * np.maximum(distance, NEAREST), np.inf)
 
     def settle(self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000) -> np.ndarray | None:
         """Plain iteration from ``x0`` until max|F(x) - x| <= tol; None if that is not met."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from equations import Model
+from equations import MODELS, Model
 
 from .errors import InputError
 from .family import Line
@@ -119,7 +119,8 @@ def starting_rule(model: Model, accuracy: float) -> Rule:
 
 def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:
     """The model and its fixed controls, refusing what has no thresholds along ``control``."""
-    built, fixed = resolve(model, controls, partial=(control, *partial))
+    everything = [q.name for q in MODELS[model].build().controls] if isinstance(model, str) and model in MODELS else []
+    built, _ = resolve(model, controls, partial=everything or [q.name for q in getattr(model, "controls", ())])
     quantities = {q.name: q for q in built.controls}
     if control not in quantities:
         raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
@@ -129,6 +130,7 @@ def checked(model: str | Model, control: str, controls: dict[str, Any], partial:
         raise InputError(f"thresholds need a control that varies continuously, {control} is an integer: {nearest('alpha', quantities)}")
     if not built.conjugates or not {"uninformed", "informed"} <= set(built.starts):
         raise InputError(f"{built.name} has no uninformed and informed branch to compare: choose a Bayes-optimal model")
+    _, fixed = resolve(model, controls, partial=(control, *partial))
     return built, {n: v for n, v in fixed.items() if n != control}
 
 

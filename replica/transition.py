@@ -172,7 +172,7 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
         knot = None if settled is None else at_level(line.field, np.append(settled, t), TOL)
         return knot is not None and bool(np.max(np.abs(knot.u[:-1] - x)) < SAME)
 
-    curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, steps)
+    curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
     if curve.ended != "stopped":
         raise SolveError(f"{line.model.name}: the curve of fixed points could not be followed beyond {line.control} = {line.value(curve.knots[-1].u[-1]):.6g}")
     return curve
@@ -234,6 +234,7 @@ def _informed_from_above(line: Line, low: float, high: float, also: Callable[[Kn
     curve = trace(
         line.field, Knot(top.u, -top.tangent),
         lambda knots: knots[-1].u[-1] < line.level(low) or knots[-1].tangent[-1] > 0 or also(knots[-1]),
+        line.room,
     )  # fmt: skip
     turns = curve.turns()
     if turns:

@@ -38,7 +38,7 @@ class Steps:
     smallest: float = 1e-8
     largest: float = 0.5
     turn: float = 0.3
-    tol: float = 1e-10
+    tol: float = 1e-9
     most: int = 2000
 
 
@@ -85,18 +85,22 @@ def at_level(field: Field, guess: np.ndarray, tol: float) -> Knot | None:
     return correct(field, guess, np.eye(len(guess))[-1], tol)
 
 
-def trace(field: Field, start: Knot, stop: Callable[[list[Knot]], bool], steps: Steps | None = None) -> Curve:
+def trace(field: Field, start: Knot, stop: Callable[[list[Knot]], bool], room: Callable[[np.ndarray], np.ndarray] | None = None, steps: Steps | None = None) -> Curve:
     """Follow the curve from ``start`` along its tangent until ``stop(knots)``.
 
-    A step is halved when Newton fails or the tangent turns too far, and grows on straight stretches.
+    A step is halved when Newton fails, the tangent turns too far or a coordinate moves further than twice
+    ``room(u)`` (otherwise a step may jump across a small S), and grows on straight stretches.
     """
     steps = steps or Steps()
+    room = room or (lambda u: np.full(len(u), np.inf))
     knots, size = [start], steps.first
     while len(knots) < steps.most:
         last = knots[-1]
+        allowed = room(last.u)
+        size = min(size, float(np.min(allowed / np.maximum(np.abs(last.tangent), 1e-12))))
         new = correct(field, last.u + size * last.tangent, last.tangent, steps.tol)
         angle = np.pi if new is None else float(np.arccos(np.clip(new.tangent @ last.tangent, -1, 1)))
-        if new is None or angle > steps.turn:
+        if new is None or angle > steps.turn or np.any(np.abs(new.u - last.u) > 2 * allowed):
             size /= 2
             if size < steps.smallest:
                 return Curve(tuple(knots), "stuck")
