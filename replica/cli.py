@@ -20,9 +20,8 @@ from rich.table import Table
 from equations import MODELS
 
 from . import demo as demonstration
-from . import phase_command
+from . import phase_command, store
 from . import show as printing
-from . import store
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
