@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ REGIONS = (
     "hard: the informed branch is better and not reached from the uninformed start",
     "easy: the uninformed start reaches the better branch",
     "no transition: there is one branch",
-    "unknown: the column failed",
+    "unknown: the column failed, or the free energies do not cross in the range searched",
 )
 MEANING = {
     "alpha_inf": "the informed branch appears",
@@ -38,7 +39,18 @@ MEANING = {
 }
 
 
-def phase_diagram(model: str | Model, control: str = "alpha", *, over: Mapping[str, Any], within: tuple[float, float] | None = None, accuracy: float = 1e-6, rule: Rule | None = None, tricritical: bool = True, done: Callable[[int], None] | None = None, **controls: Any) -> xr.Dataset:
+def phase_diagram(
+    model: str | Model,
+    control: str = "alpha",
+    *,
+    over: Mapping[str, Any],
+    within: tuple[float, float] | None = None,
+    accuracy: float = 1e-6,
+    rule: Rule | None = None,
+    tricritical: bool = True,
+    done: Callable[[int], None] | None = None,
+    **controls: Any,
+) -> xr.Dataset:
     """Threshold lines along ``control`` over a second control.
 
     Parameters
@@ -102,11 +114,21 @@ def _second(over: Mapping[str, Any]) -> tuple[str, np.ndarray]:
 # where the hard phase closes ---------------------------------------------------------------------
 
 
-def _closings(model: Model, control: str, name: str, columns: list[float], results: list[Thresholds | str], fixed: dict[str, float], within: tuple[float, float], accuracy: float, rule: Rule | None) -> list[dict[str, float]]:
+def _closings(
+    model: Model,
+    control: str,
+    name: str,
+    columns: list[float],
+    results: list[Thresholds | str],
+    fixed: dict[str, float],
+    within: tuple[float, float],
+    accuracy: float,
+    rule: Rule | None,
+) -> list[dict[str, float]]:
     """The cusp where both spinodals merge, for each pair of neighbouring columns of which one has a fold pair."""
     order = np.argsort(columns)
     found = []
-    for i, j in zip(order[:-1], order[1:], strict=True):
+    for i, j in pairwise(order):
         kinds = {r.transition for r in (results[i], results[j]) if isinstance(r, Thresholds)}
         if kinds == {"none", "first-order"}:
             point = cusp(model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule)
@@ -114,7 +136,16 @@ def _closings(model: Model, control: str, name: str, columns: list[float], resul
     return found
 
 
-def cusp(model: Model, control: str, name: str, between: tuple[float, float], fixed: dict[str, float], within: tuple[float, float], accuracy: float = 1e-6, rule: Rule | None = None) -> dict[str, float] | None:
+def cusp(
+    model: Model,
+    control: str,
+    name: str,
+    between: tuple[float, float],
+    fixed: dict[str, float],
+    within: tuple[float, float],
+    accuracy: float = 1e-6,
+    rule: Rule | None = None,
+) -> dict[str, float] | None:
     """The point where the two folds along ``control`` merge, ``name`` between two values; None if it is not there.
 
     Along the curve of fixed points the least tangent component of the control is negative with folds, positive
@@ -124,7 +155,7 @@ def cusp(model: Model, control: str, name: str, between: tuple[float, float], fi
 
     def least(value: float, rule: Rule) -> tuple[float, float]:
         line = Line(model, rule, control, {**fixed, name: value})
-        knot = steepest(line.field, s_curve(line, *within))[1]
+        knot = steepest(line.field, s_curve(line, *(within if line.sign > 0 else within[::-1])))[1]
         return float(knot.tangent[-1]), line.value(knot.u[-1])
 
     try:
@@ -141,25 +172,37 @@ def cusp(model: Model, control: str, name: str, between: tuple[float, float], fi
 # the table ---------------------------------------------------------------------------------------
 
 
-def regions(lines: xr.Dataset, values: np.ndarray) -> np.ndarray:
-    """Codes of ``REGIONS``, shape (columns, values of the control)."""
+def regions(lines: xr.Dataset, values: np.ndarray, sign: float = 1.0) -> np.ndarray:
+    """Codes of ``REGIONS``, shape (columns, values of the control); ``sign`` is -1 if larger values mean less information."""
     it, alg, kind = (lines[n].values[:, None] for n in ("alpha_IT", "alpha_alg", "transition"))
-    it, alg = np.where(np.isnan(it), np.inf, it), np.where(np.isnan(alg), np.inf, alg)
-    # Without a crossing in the range searched the informed branch is the worse one up to where the other ends.
-    hard, easy = values >= np.minimum(it, alg), values >= alg
-    code = np.where(easy, 2, np.where(hard, 1, 0))
-    return np.where(kind == 0, 3, np.where(kind == 3, 4, code)).astype(np.int8)
+    past_it, past_alg = sign * (values - it) >= 0, sign * (values - alg) >= 0  # False where there is no threshold
+    code = np.where(past_alg, 2, np.where(past_it, 1, 0))
+    # Without a crossing in the range searched, which branch is the better one below alpha_alg is not known here.
+    unknown = (kind == 3) | (np.isnan(it) & ~past_alg)
+    return np.where(kind == 0, 3, np.where(unknown, 4, code)).astype(np.int8)
 
 
-def _dataset(model: Model, control: str, name: str, columns: list[float], results: list[Thresholds | str], fixed: dict[str, float], within: tuple[float, float], accuracy: float, closing: list[dict[str, float]]) -> xr.Dataset:
+def _dataset(
+    model: Model,
+    control: str,
+    name: str,
+    columns: list[float],
+    results: list[Thresholds | str],
+    fixed: dict[str, float],
+    within: tuple[float, float],
+    accuracy: float,
+    closing: list[dict[str, float]],
+) -> xr.Dataset:
     labels = {q.name: q.label for q in model.controls}
+    sign = -1.0 if next(q.information for q in model.controls if q.name == control) < 0 else 1.0
     good = [r if isinstance(r, Thresholds) else None for r in results]
     variables: dict[str, Any] = {}
     for n in NAMES:
         line = [np.nan if r is None or getattr(r, n) is None else getattr(r, n) for r in good]
         error = [np.nan if r is None or r.error[n] is None else r.error[n] for r in good]
         subscript = n.partition("_")[2]
-        variables[n] = (name, np.array(line, dtype=float), {"latex": rf"{labels[control]}_\mathrm{{{subscript}}}", "long_name": MEANING[n], "units": "1"})
+        latex = rf"{labels[control]}_\mathrm{{{subscript}}}"
+        variables[n] = (name, np.array(line, dtype=float), {"latex": latex, "long_name": MEANING[n], "units": "1"})
         variables[f"error_{n}"] = (name, np.array(error, dtype=float), {"long_name": f"error estimate of {n}", "units": "1"})
     kinds = np.array([TRANSITIONS.index("failed" if r is None else r.transition) for r in good], dtype=np.int8)
     variables["transition"] = (name, kinds, {"flag_meanings": list(TRANSITIONS), "long_name": "kind of the transition"})
@@ -168,7 +211,7 @@ def _dataset(model: Model, control: str, name: str, columns: list[float], result
     ends = np.concatenate([lines[n].values for n in NAMES])
     ends = ends[np.isfinite(ends)] if np.isfinite(ends).any() else np.array(within)
     grid = np.geomspace(ends.min() / 1.5, ends.max() * 1.5, 201) if ends.min() > 0 else np.linspace(*within, 201)
-    lines["region"] = ((name, control), regions(lines, grid), {"flag_meanings": list(REGIONS), "long_name": "phase"})
+    lines["region"] = ((name, control), regions(lines, grid, sign), {"flag_meanings": list(REGIONS), "long_name": "phase"})
     coords = {n: (n, np.array(v, dtype=float), {"latex": labels[n], "units": "1"}) for n, v in ((name, columns), (control, grid))}
     failures = {f"{name}={v:g}": r for v, r in zip(columns, results, strict=True) if isinstance(r, str)}
     return lines.assign_coords(coords).assign_attrs(

@@ -81,13 +81,14 @@ def compiled_slice(model: Model, rule: Rule, control: str) -> Callable[[jax.Arra
 class Line:
     """A model with all controls fixed but one, as a field for ``solvers.continuation`` in u = (x, t).
 
-    t = log c for a control that must be positive, else c itself.
+    t = log c for a control that must be positive, else c itself; with a minus sign where a larger c means less
+    information (noise), so that the uninformed branch always lives at small t.
     """
 
     def __init__(self, model: Model, rule: Rule, control: str, fixed: dict[str, float]) -> None:
         self.model, self.rule, self.control, self.fixed = model, rule, control, fixed
         quantity = next(q for q in model.controls if q.name == control)
-        self.logarithmic = quantity.low >= 0
+        self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self._slice = compiled_slice(model, rule, control)
@@ -97,10 +98,10 @@ class Line:
         return Line(self.model, self.rule.finer(), self.control, self.fixed)
 
     def level(self, c: float) -> float:
-        return float(np.log(c)) if self.logarithmic else float(c)
+        return self.sign * float(np.log(c) if self.logarithmic else c)
 
     def value(self, t: float) -> float:
-        return float(np.exp(t)) if self.logarithmic else float(t)
+        return float(np.exp(self.sign * t) if self.logarithmic else self.sign * t)
 
     def at(self, x: np.ndarray, c: float) -> Slice:
         """The model at overlaps ``x`` and control value ``c``."""
@@ -121,7 +122,7 @@ class Line:
         if not (np.all(x >= self.low - EDGE) and np.all(x <= self.high + EDGE)):
             return np.full(n, np.nan), np.full((n, n + 1), np.nan)
         here = self.at(x, c)
-        rate = c if self.logarithmic else 1.0
+        rate = self.sign * (c if self.logarithmic else 1.0)
         return here.update - x, np.column_stack([here.slope - np.eye(n), rate * here.drift])
 
     def room(self, u: np.ndarray) -> np.ndarray:
@@ -146,7 +147,9 @@ class Line:
         """The overlaps that vanishing conjugates imply (the prior alone)."""
         hats = [q.symbol for q in self.model.conjugates]
         equations = derived(self.model, "exact")
-        responses = Lowered({q.name: equations[q.symbol] for q in self.model.overlaps}, hats, [q.symbol for q in self.model.controls], self.model.name, self.rule)
+        responses = Lowered(
+            {q.name: equations[q.symbol] for q in self.model.overlaps}, hats, [q.symbol for q in self.model.controls], self.model.name, self.rule
+        )
         binding = {q.symbol: self.fixed.get(q.name, 1.0) for q in self.model.controls}
         with double_precision():
             x = np.array([float(v) for v in responses.bind(jnp.zeros(len(hats)), binding)(None).values()])

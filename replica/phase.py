@@ -65,7 +65,15 @@ class Thresholds:
         }  # fmt: skip
 
 
-def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[float, float] | None = None, accuracy: float = 1e-6, rule: Rule | None = None, **controls: Any) -> Thresholds:
+def thresholds(
+    model: str | Model,
+    control: str = "alpha",
+    *,
+    within: tuple[float, float] | None = None,
+    accuracy: float = 1e-6,
+    rule: Rule | None = None,
+    **controls: Any,
+) -> Thresholds:
     """Every threshold of a model along one control.
 
     Parameters
@@ -77,7 +85,7 @@ def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[floa
     within : (low, high), optional
         Range searched; 1e-3..1e3 for a positive control.
     accuracy : float
-        The node sets are refined until each error estimate is below it (relative to the threshold, above 1).
+        The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
     rule : Rule, optional
         Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
@@ -101,9 +109,10 @@ def thresholds(model: str | Model, control: str = "alpha", *, within: tuple[floa
     rule = rule or starting_rule(built, accuracy)
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
-        found = find_transition(line, low, high)
-        result = _summary(line, found, (low, high), level)
-        if all(e is None or e <= accuracy * max(1.0, getattr(result, n)) for n, e in result.error.items()):
+        ends = (low, high) if line.sign > 0 else (high, low)
+        found = find_transition(line, *ends)
+        result = _summary(line, found, ends, level)
+        if all(e is None or e <= accuracy for e in result.error.values()):
             break
         rule = rule.finer()
     return result
@@ -148,8 +157,9 @@ def span(model: Model, control: str, within: tuple[float, float] | None) -> tupl
     return low, high
 
 
-def _summary(line: Line, found: Transition, within: tuple[float, float], level: int) -> Thresholds:
-    equal = found.disappears if found.continuous else crossing(line, found, *within)
+def _summary(line: Line, found: Transition, ends: tuple[float, float], level: int) -> Thresholds:
+    equal = found.disappears if found.continuous else crossing(line, found, *ends)
+    within = min(ends), max(ends)
     limits = dict(zip(NAMES, (found.appears, equal, found.disappears), strict=True))
     values = {n: None if limit is None else limit.value for n, limit in limits.items()}
     error = {n: None if limit is None else limit.error for n, limit in limits.items()}

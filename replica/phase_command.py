@@ -38,13 +38,31 @@ def run(
     _diagram(model, given, control, over, output, force, limits, accuracy, quiet, command)
 
 
-def _diagram(model: str, given: dict[str, Any], control: str, over: list[str], output: Path, force: bool, within: tuple[float, float] | None, accuracy: float, quiet: bool, command: str) -> None:
+def _diagram(
+    model: str,
+    given: dict[str, Any],
+    control: str,
+    over: list[str],
+    output: Path,
+    force: bool,
+    within: tuple[float, float] | None,
+    accuracy: float,
+    quiet: bool,
+    command: str,
+) -> None:
     store.check_target(output, force)
     names = [pair.partition("=")[0].strip() for pair in over]
     built, _ = checked(model, control, given, tuple(names))
     axes = read_over(built, over)
     console = Console(stderr=True)
-    columns = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, disable=quiet or not console.is_terminal)
+    columns = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,
+    )
     with columns as bar:
         job = bar.add_task(built.name, total=sum(map(len, axes.values())))
         dataset = phase_diagram(model, control, over=axes, within=within, accuracy=accuracy, done=lambda n: bar.advance(job, n), **given)

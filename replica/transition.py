@@ -79,7 +79,7 @@ class Transition:
 
 
 def find_transition(line: Line, low: float, high: float) -> Transition:
-    """Search ``low``..``high`` for the ends of the uninformed and of the informed branch."""
+    """Search from ``low`` (the end with less information) to ``high`` for the ends of the uninformed and the informed branch."""
     trivial = line.no_information()
     if is_standing(line, trivial, low, high):
         return _from_trivial(line, trivial, low, high)
@@ -96,7 +96,7 @@ def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | N
     """Where both branches have the same free energy; None if one of them is the better throughout."""
     a = pair.appears.value if pair.appears else low
     b = pair.disappears.value if pair.disappears else high
-    if pair.informed is None or pair.continuous or not a < b:
+    if pair.informed is None or pair.continuous or not line.level(a) < line.level(b):
         return None
     informed, uninformed = pair.informed, pair.uninformed
 
@@ -141,12 +141,12 @@ def _from_curve(line: Line, low: float, high: float) -> Transition:
         return _without_fold(line, curve, low, high)
     first, last = turns[0], turns[-1]
     uninformed = Stretch(line, (*curve.knots[: first + 1], folds[0][0]))
-    disappears = max((limit for _, limit in folds[::2]), key=lambda limit: limit.value)
+    disappears = max((limit for _, limit in folds[::2]), key=lambda limit: line.level(limit.value))
     if len(turns) % 2:  # the unstable part left the range searched: the informed branch is there all the way down
         informed, appears = _informed_from_above(line, low, high)
         return Transition(uninformed, informed, appears, disappears)
     informed = Stretch(line, (folds[-1][0], *curve.knots[last + 1 :]))
-    appears = min((limit for _, limit in folds[1::2]), key=lambda limit: limit.value)
+    appears = min((limit for _, limit in folds[1::2]), key=lambda limit: line.level(limit.value))
     return Transition(uninformed, informed, appears, disappears)
 
 
@@ -174,7 +174,8 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
 
     curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
     if curve.ended != "stopped":
-        raise SolveError(f"{line.model.name}: the curve of fixed points could not be followed beyond {line.control} = {line.value(curve.knots[-1].u[-1]):.6g}")
+        end = line.value(curve.knots[-1].u[-1])
+        raise SolveError(f"{line.model.name}: the curve of fixed points could not be followed beyond {line.control} = {end:.6g}")
     return curve
 
 
@@ -265,7 +266,8 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
     informed, appears = _informed_from_above(line, low, high, arrived)
     if met and disappears is not None and appears is None:
         if abs(met[-1] / disappears.value - 1) > 0.05:
-            raise SolveError(f"{line.model.name}: the informed branch meets the trivial one at {line.control} = {met[-1]:g}, not where that loses stability")
+            where = f"{line.control} = {met[-1]:g}"
+            raise SolveError(f"{line.model.name}: the informed branch meets the trivial one at {where}, not where that loses stability")
         return Transition(trivial, None, disappears, disappears, continuous=True)
     return Transition(trivial, informed, appears, disappears)
 
@@ -274,7 +276,10 @@ def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | 
     """Where the spectral radius of dF/dx at the trivial branch crosses 1."""
     radius = lambda t: _radius(line.at(x, line.value(t)))  # noqa: E731
     ends = line.level(low), line.level(high)
-    if not (radius(ends[0]) < 1 < radius(ends[1])):
+    sides = radius(ends[0]), radius(ends[1])
+    if not np.all(np.isfinite(sides)):
+        raise SolveError(f"{line.model.name}: the linear response of the trivial branch is not finite")
+    if not sides[0] < 1 < sides[1]:
         return None
     t = onset(radius, *ends)
     value, width = line.value(t), 1e-4

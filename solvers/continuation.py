@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -85,7 +86,9 @@ def at_level(field: Field, guess: np.ndarray, tol: float) -> Knot | None:
     return correct(field, guess, np.eye(len(guess))[-1], tol)
 
 
-def trace(field: Field, start: Knot, stop: Callable[[list[Knot]], bool], room: Callable[[np.ndarray], np.ndarray] | None = None, steps: Steps | None = None) -> Curve:
+def trace(
+    field: Field, start: Knot, stop: Callable[[list[Knot]], bool], room: Callable[[np.ndarray], np.ndarray] | None = None, steps: Steps | None = None
+) -> Curve:
     """Follow the curve from ``start`` along its tangent until ``stop(knots)``.
 
     A step is halved when Newton fails, the tangent turns too far or a coordinate moves further than twice
@@ -176,7 +179,7 @@ def interpolate(field: Field, knots: tuple[Knot, ...], t: float, tol: float) -> 
     for end in (knots[0], knots[-1]):
         if abs(t - end.u[-1]) <= 1e-12 * max(1.0, abs(t)):  # a fold, where Newton at fixed t is singular
             return end
-    for a, b in zip(knots[:-1], knots[1:], strict=True):
+    for a, b in pairwise(knots):
         low, high = sorted((a.u[-1], b.u[-1]))
         if low <= t <= high and high > low:
             guess = a.u + (t - a.u[-1]) / (b.u[-1] - a.u[-1]) * (b.u - a.u)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -98,7 +99,10 @@ def test_slr_reference() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("controls", "kind"), [({"L": 4, "nu": 5.5, "Delta": 1e-4}, "first-order"), ({"L": 4, "nu": 8.7, "Delta": 1e-4}, "none"), ({"L": 1, "nu": 1, "Delta": 0.1}, "none")])
+@pytest.mark.parametrize(
+    ("controls", "kind"),
+    [({"L": 4, "nu": 5.5, "Delta": 1e-4}, "first-order"), ({"L": 4, "nu": 8.7, "Delta": 1e-4}, "none"), ({"L": 1, "nu": 1, "Delta": 0.1}, "none")],
+)
 def test_slr_with_and_without_a_transition(controls: dict[str, float], kind: str) -> None:
     """At nu = 5.5 the S is small enough to be jumped by long steps along the curve."""
     assert replica.thresholds("slr-bayes", accuracy=1e-4, **controls).transition == kind
@@ -115,7 +119,7 @@ def plain(alpha: float, tol: float = 1e-9) -> tuple[float, int]:
 
 def test_spinodal_agrees_with_bisection_on_plain_iteration() -> None:
     low, high = 1.4, 1.55
-    while high - low > 1e-5:
+    while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (middle, high) if plain(middle)[0] > 0.01 else (low, middle)
     assert low - 1e-7 <= perceptron().alpha_alg <= high + 1e-7
@@ -168,6 +172,20 @@ def test_both_folds_of_an_s_curve(gamma: float) -> None:
     assert phi[0] == pytest.approx(phi[1], abs=1e-8)
 
 
+def test_a_control_that_is_noise() -> None:
+    """Along Delta = 1/snr the thresholds are the inverse ones, in the order in which information grows."""
+    model = mixed(True)
+    delta = quantity("Delta", open_low=True)
+    snr = model.controls[0].symbol
+    noisy = replace(model, controls=(delta, *model.controls[1:]), channel=model.channel.xreplace({snr: 1 / delta.symbol}))
+    found, inverse = replica.thresholds(noisy, "Delta", gamma=4.0, side=0.05), replica.thresholds(model, "snr", gamma=4.0, side=0.05)
+    for name in ("alpha_inf", "alpha_IT", "alpha_alg"):
+        assert getattr(found, name) == pytest.approx(1 / getattr(inverse, name), rel=1e-8)
+    dataset = phase_diagram(noisy, "Delta", over={"gamma": [4.0]}, side=0.05)
+    codes = dataset.region.sel(gamma=4.0).values  # along growing noise: easy, hard, impossible
+    assert list(dict.fromkeys(codes.tolist())) == [2, 1, 0]
+
+
 def test_no_transition_is_an_answer() -> None:
     found = replica.thresholds(mixed(True), "snr", gamma=0.5, side=0.1)
     assert found.transition == "none"
@@ -187,7 +205,9 @@ def test_diagram_file_and_figure(tmp_path: Path) -> None:
     dataset = lines()
     one = replica.thresholds(mixed(True), "snr", gamma=4.0, side=0.05)
     column = dataset.sel(gamma=4.0)
-    assert [float(column[n]) for n in ("alpha_inf", "alpha_IT", "alpha_alg")] == pytest.approx([one.alpha_inf, one.alpha_IT, one.alpha_alg], rel=1e-12)
+    assert [float(column[n]) for n in ("alpha_inf", "alpha_IT", "alpha_alg")] == pytest.approx(
+        [one.alpha_inf, one.alpha_IT, one.alpha_alg], rel=1e-12
+    )
     assert np.isnan(dataset.alpha_alg.sel(gamma=0.3)) and dataset.transition.values.tolist() == [1, 0, 1]
     region = dataset.region.sel(gamma=4.0)
     for value, code in ((one.alpha_IT * 0.97, 0), ((one.alpha_IT + one.alpha_alg) / 2, 1), (one.alpha_alg * 1.05, 2)):
@@ -250,7 +270,9 @@ def test_bad_input_is_one_sentence(names: tuple[str, ...], settings: dict[str, o
         replica.thresholds(*names, **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("over", [{}, {"gamma": []}, {"gamma": [1, 1]}, {"gamma": ["x"]}, {"gamma": [-1]}, {"snr": [1, 2]}, {"nu": [1]}, {"gamma": [1], "side": [1]}])
+@pytest.mark.parametrize(
+    "over", [{}, {"gamma": []}, {"gamma": [1, 1]}, {"gamma": ["x"]}, {"gamma": [-1]}, {"snr": [1, 2]}, {"nu": [1]}, {"gamma": [1], "side": [1]}]
+)
 def test_bad_second_controls(over: dict[str, list[float]]) -> None:
     with pytest.raises(InputError):
         phase_diagram(mixed(True), "snr", over=over, **({} if "side" in over else {"side": 0.1}))
