@@ -27,7 +27,8 @@ from replica.phase import Thresholds
 from replica.phase_plot import draw_phase
 from replica.solve import default_rule
 from replica.store import load, save
-from replica.transition import Stretch, s_curve
+from replica.transition import Stretch, find_transition, s_curve
+from solvers import Curve
 
 FOUND: dict[str, float] = {"alpha_IT": 1.244684, "alpha_alg": 1.492632}
 
@@ -170,6 +171,20 @@ def test_both_folds_of_an_s_curve(gamma: float) -> None:
     assert found.alpha_inf == pytest.approx(extremum(gamma, side, (0.6, 12.0), -1), abs=1e-6)
     phi = [replica.solve(mixed(True), snr=found.alpha_IT, gamma=gamma, side=side).branch(s).free_energy for s in ("uninformed", "informed")]
     assert phi[0] == pytest.approx(phi[1], abs=1e-8)
+
+
+def test_a_fold_pair_between_two_knots_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gamma = 3.32 lies just above the cusp; the knots with falling snr are taken out."""
+    model = mixed(True)
+    line = Line(model, default_rule(model), "snr", {"gamma": 3.32, "side": 0.05})
+    curve = s_curve(line, 1e-3, 1e3)
+    sparse = Curve(tuple(k for k in curve.knots if k.tangent[-1] > 0), "stopped")
+    assert sparse.turns() == [] and len(curve.turns()) == 2
+    whole = find_transition(line, 1e-3, 1e3)
+    monkeypatch.setattr("replica.transition.s_curve", lambda *_: sparse)
+    found = find_transition(line, 1e-3, 1e3)
+    assert found.disappears is not None and whole.disappears is not None
+    assert found.disappears.value == pytest.approx(whole.disappears.value, rel=1e-9)
 
 
 def test_a_control_that_is_noise() -> None:

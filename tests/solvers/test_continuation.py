@@ -78,7 +78,20 @@ def test_room_keeps_a_small_s_from_being_jumped() -> None:
     assert start is not None
     ends = [trace(field, start, lambda knots: bool(knots[-1].u[0] > 1), room) for room in (None, lambda u: np.array([0.003, np.inf]))]
     assert len(ends[1].turns()) > 0 and len(ends[1].turns()) % 2 == 0
-    assert len(ends[1].knots) > len(ends[0].knots)
+    assert np.max(np.abs(np.diff([knot.u[0] for knot in ends[1].knots]))) < 0.004 < np.max(np.diff([knot.u[0] for knot in ends[0].knots]))
+
+
+def test_room_keeps_a_sudden_rise_from_being_jumped() -> None:
+    """x = tanh(100 t)/2 is flat on both sides: tangents alone do not see the rise."""
+
+    def field(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x, t = u
+        rise = np.tanh(100 * t)
+        return np.array([x - rise / 2]), np.array([[1.0, -50 * (1 - rise**2)]])
+
+    start = Knot(np.array([-0.5, -1.03]), np.array([0.0, 1.0]))
+    curve = trace(field, start, lambda knots: bool(knots[-1].u[-1] > 1), lambda u: np.array([0.1, np.inf]))
+    assert curve.ended == "stopped" and np.max(np.diff([knot.u[0] for knot in curve.knots])) <= 0.2
 
 
 def test_a_curve_that_ends_says_so() -> None:
