@@ -18,12 +18,15 @@ from solvers.continuation import steepest
 
 from .errors import InputError, SolveError
 from .family import Line
-from .lower import Rule
+from .lower import SAFETY, Rule
 from .phase import NAMES, Thresholds, checked, span, starting_rule, thresholds
 from .settings import number
+from .solve import MAX_LEVEL
 from .transition import s_curve
 
 THREADS = 2
+CLOSE = 1e-3
+"""Relative error of the place where the hard phase closes that is good enough."""
 TRANSITIONS = ("none", "first-order", "continuous", "failed")
 REGIONS = (
     "impossible: the uninformed branch is the better one",
@@ -155,18 +158,36 @@ def cusp(
 
     def least(value: float, rule: Rule) -> tuple[float, float]:
         line = Line(model, rule, control, {**fixed, name: value})
-        knot = steepest(line.field, s_curve(line, *(within if line.sign > 0 else within[::-1])))[1]
+        ends = within if line.sign > 0 else within[::-1]
+        knot = steepest(line.field, s_curve(line, *ends))[1]
         return float(knot.tangent[-1]), line.value(knot.u[-1])
 
+    point = None
     try:
-        if least(between[0], rule)[0] * least(between[1], rule)[0] >= 0:
-            return None
-        place = float(brentq(lambda v: least(v, rule)[0], *between, xtol=1e-7 * abs(between[1] - between[0]), rtol=1e-9))
-        rate = (least(place * (1 + 1e-4), rule)[0] - least(place * (1 - 1e-4), rule)[0]) / (2e-4 * place)
-        shift = 2 * abs(least(place, rule.finer())[0] - least(place, rule)[0])
+        for _ in range(MAX_LEVEL + 1):
+            found = _zero(least, between, rule)
+            if found is None:
+                break
+            place, error = found
+            point = {name: place, control: least(place, rule)[1], f"error_{name}": error}
+            if error <= max(accuracy, CLOSE * abs(place)):
+                break
+            # A finer rule, nearby (but never beyond the columns between which the hard phase closes).
+            between, rule = (max(between[0], place - 3 * error), min(between[1], place + 3 * error)), rule.finer()
     except SolveError:
         return None
-    return {name: place, control: least(place, rule)[1], f"error_{name}": shift / abs(rate) + 1e-6 * abs(between[1] - between[0])}
+    return point
+
+
+def _zero(least: Callable[[float, Rule], tuple[float, float]], between: tuple[float, float], rule: Rule) -> tuple[float, float] | None:
+    """Zero of ``least`` and its error: the shift under a finer rule, and the tolerance of the search."""
+    if least(between[0], rule)[0] * least(between[1], rule)[0] >= 0:
+        return None
+    width = between[1] - between[0]
+    place: float = brentq(lambda v: least(v, rule)[0], *between, xtol=1e-6 * width, rtol=1e-9)  # type: ignore[assignment]
+    rate = (least(place + 1e-3 * width, rule)[0] - least(place - 1e-3 * width, rule)[0]) / (2e-3 * width)
+    shift = SAFETY * abs(least(place, rule.finer())[0] - least(place, rule)[0])
+    return float(place), shift / abs(rate) + 1e-6 * width
 
 
 # the table ---------------------------------------------------------------------------------------

@@ -32,9 +32,11 @@ def draw_phase(dataset: xr.Dataset) -> Any:
     it, alg = _with_cusp(lines, "alpha_IT"), _with_cusp(lines, "alpha_alg")
     at = it[0]
     has = np.isfinite(it[1]) & np.isfinite(alg[1])
-    panel.fill_between(at, low, it[1], where=has, color=FILLS[0], alpha=0.5, linewidth=0, label="impossible")
+    falling = has.any() and np.mean((alg[1] - it[1])[has]) < 0  # along noise the easy phase is the lower one
+    bottom, top = (high, low) if falling else (low, high)
+    panel.fill_between(at, bottom, it[1], where=has, color=FILLS[0], alpha=0.5, linewidth=0, label="impossible")
     panel.fill_between(at, it[1], alg[1], where=has, color=FILLS[1], alpha=0.6, linewidth=0, label="hard")
-    panel.fill_between(at, alg[1], high, where=has, color=FILLS[2], alpha=0.4, linewidth=0, label="easy")
+    panel.fill_between(at, alg[1], top, where=has, color=FILLS[2], alpha=0.4, linewidth=0, label="easy")
     for name, colour, style, text in LINES:
         points, values = _with_cusp(lines, name)
         if np.isfinite(values).any():

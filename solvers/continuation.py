@@ -132,10 +132,10 @@ def fold(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Knot | 
         return float(knot.tangent[-1])
 
     try:
-        place = brentq(turning, 0.0, length, xtol=1e-7 * length, rtol=1e-12)
+        place: float = brentq(turning, 0.0, length, xtol=1e-7 * length, rtol=1e-12)  # type: ignore[assignment]
     except (_Lost, ValueError):
         return None
-    return found.get(float(place)) or correct(field, before.u + place / length * chord, before.tangent, tol)
+    return found.get(place) or correct(field, before.u + place / length * chord, before.tangent, tol)
 
 
 def steepest(field: Field, curve: Curve, tol: float = 1e-11) -> tuple[int, Knot]:
