@@ -16,7 +16,7 @@ import numpy as np
 
 import replica
 
-L, DELTA, NU, ALPHA = 8, 1e-4, (0.1, 16.0), (0.8, 4.0)
+L, DELTA, NU, ALPHA = 8, 1e-4, (0.1, 8.0), (0.8, 4.0)
 
 
 def diagram(columns: int) -> tuple[float, float]:

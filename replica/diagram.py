@@ -21,7 +21,6 @@ from .family import Line
 from .lower import SAFETY, Rule
 from .phase import NAMES, Thresholds, checked, span, starting_rule, thresholds
 from .settings import number
-from .solve import MAX_LEVEL
 from .transition import s_curve
 
 THREADS = 2
@@ -164,7 +163,7 @@ def cusp(
 
     point = None
     try:
-        for _ in range(MAX_LEVEL + 1):
+        for _ in range(2):
             found = _zero(least, between, rule)
             if found is None:
                 break
