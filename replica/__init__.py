@@ -18,7 +18,10 @@ from solvers import Status  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
 from .lower import Rule  # noqa: E402
 from .problem import Settings  # noqa: E402
+from .response import onset  # noqa: E402
 from .solve import Branch, Solution, evaluate, solve  # noqa: E402
+from .store import load, save  # noqa: E402
+from .sweep import sweep, to_dataset  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",

@@ -315,7 +315,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
-        state = jax.tree.map(np.asarray, _evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
+        state = jax.tree.map(np.asarray, evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
@@ -329,5 +329,6 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
 
 
 @cache
-def _evaluator(model: Model, rule: Rule) -> Any:
+def evaluator(model: Model, rule: Rule) -> Any:
+    """Jitted: (controls, overlaps) -> State."""
     return jax.jit(problem(model, rule, "exact").state)
