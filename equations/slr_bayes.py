@@ -66,8 +66,8 @@ def build(rule: str = "spiked") -> Model:
     weight = attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), q_k.symbol)
     excess = 1 - q_v.symbol * weight
     floor = 1 + delta.symbol - attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), sp.S.One)
-    # log sum_l e^{a_l} < nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
-    window = LogTime(nu + 8 * sp.sqrt(nu), 40)
+    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
+    window = LogTime(sp.log(length) + nu + 8 * sp.sqrt(nu), 40)
 
     return Model(
         name="slr-bayes",
@@ -92,6 +92,7 @@ def build(rule: str = "spiked") -> Model:
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
         exact=lambda e: stabilise(mellin(laplace(e, window), window)),
         sampled=lambda e: stabilise(sampled(e)),
+        nodes=window.nodes,
         options={"rule": rule},
         notes={
             "Exact?": "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches",

@@ -43,7 +43,7 @@ def onset(model: str | Model, control: str, between: tuple[float, float], at: di
         raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
     low, high = (number(quantities[control], v) for v in between)
     x = np.array([(at or {}).get(q.name, 0.0) for q in built.overlaps])
-    evaluate = evaluator(built, default_rule(built))
+    evaluate = evaluator(built, default_rule(built, *({**fixed, control: v} for v in (low, high))))
 
     def radius(value: float) -> float:
         c = np.array([{**fixed, control: value}[q.name] for q in built.controls])

@@ -148,7 +148,7 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     settings = settings or Settings()
     check(settings)
     built, values = resolve(model, controls)
-    rule = rule or default_rule(built)
+    rule = rule or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
     initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
@@ -163,10 +163,14 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     return solution
 
 
-def default_rule(model: Model) -> Rule:
-    """The default node sets, enlarged where the model asks for it."""
-    rule = Rule()
-    return replace(rule, **{name: int(factor * getattr(rule, name)) for name, factor in model.nodes.items()})
+def default_rule(model: Model, *points: dict[str, float]) -> Rule:
+    """The default node sets, enlarged where the model asks for it at any of the given control values."""
+    sizes: dict[str, float] = {}
+    for values in points:
+        at = {q.symbol: values[q.name] for q in model.controls}
+        for name, need in model.nodes.items():
+            sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
+    return Rule().at_least(sizes)
 
 
 def check(settings: Settings) -> None:
@@ -206,7 +210,7 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         point = judged(model, point, settings)
         if Status.of(point.status) is not Status.UNRESOLVED:
             break
-        rule = rule.finer()
+        rule = rule.refined()
     return point, level
 
 
@@ -315,7 +319,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
-        state = jax.tree.map(np.asarray, evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
+        state = jax.tree.map(np.asarray, evaluator(built, rule or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {

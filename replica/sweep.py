@@ -8,6 +8,7 @@ the branch it starts from cannot be left (uninformed: towards more information),
 from __future__ import annotations
 
 import datetime
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,14 +104,21 @@ def sweep(model: str | Model, *, over: Mapping[str, Any], settings: Settings | N
     directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
+    rule = rule or default_rule(built, *_corners(axes, fixed))
     columns, tasks = [], len(built.starts) * int(np.prod([len(a) for a in axes.values()]))
     with _bar(progress) as bar:
         job = bar.add_task(built.name, total=tasks)
         for name, start in built.starts.items():
             lines, restore = _lines(built, axes, fixed, start, warm, directions.get(name, 0))
-            points, levels = _solve_lines(built, lines, settings, rule or default_rule(built), warm is not None, lambda n: bar.advance(job, n))
+            points, levels = _solve_lines(built, lines, settings, rule, warm is not None, lambda n: bar.advance(job, n))
             columns.append((jax.tree.map(restore, points), restore(levels)))
     return _dataset(built, axes, fixed, settings, columns, warm, directions)
+
+
+def _corners(axes: dict[str, np.ndarray], fixed: dict[str, float]) -> list[dict[str, float]]:
+    """The extreme points of the grid: node sets are sized for the most demanding of them."""
+    ends = itertools.product(*((float(a.min()), float(a.max())) for a in axes.values()))
+    return [{**fixed, **dict(zip(axes, corner, strict=True))} for corner in ends]
 
 
 def _axis(model: Model, name: str, values: Any) -> np.ndarray:
@@ -210,7 +218,7 @@ def _refined(model: Model, points: Point, lines: Lines, settings: Settings, rule
         for at in np.ndindex(*levels.shape):
             point = judged(model, Point(*(f[at] for f in fields)), settings)
             if Status.of(int(point.status)) is Status.UNRESOLVED and MAX_LEVEL > 0:
-                point, extra = settled(model, starts[at], controls[at], settings, rule.finer(), MAX_LEVEL - 1)
+                point, extra = settled(model, starts[at], controls[at], settings, rule.refined(), MAX_LEVEL - 1)
                 levels[at] = extra + 1
             for f, value in zip(fields, point, strict=True):
                 f[at] = value

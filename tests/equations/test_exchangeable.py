@@ -180,9 +180,9 @@ def test_mellin_route_of_the_model_against_tensor_quadrature() -> None:
     closed = mellin(plain, _model_window())
     assert closed.has(MellinIntegral)
     fast = {"value": closed, **{str(s): closed.diff(s) for s in unknowns}}
-    # q_k, q_v and L are numbers here, so that the plain route is a four-fold array of moderate size
+    # the plain route is an array over y, the key, the value and log t: 35^3 * 161 numbers
     results = []
-    for route, rule in ((expressions, Rule(gaussian=35, line=121)), (fast, Rule())):
+    for route, rule in ((expressions, Rule(gaussian=35, line=161)), (fast, Rule())):
         lowered = Lowered(route, unknowns, [SYMBOLS[n] for n in names if n not in ("q_k", "q_v")], "slr-bayes", rule)
         values = lowered.bind(jnp.array([AT["q_k"], AT["q_v"]]), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names[2:]})(None)
         results.append({k: float(u) for k, u in values.items()})
@@ -207,7 +207,9 @@ def test_weak_data_limit_of_the_derived_equations() -> None:
     """q = 0: q_k_hat = alpha nu/L and q_v_hat = alpha/(L (1 + Delta)), both derived, none typed."""
     equations = derive(MODEL)
     names = [n for n in AT if n not in ("q_k", "q_v")]
-    lowered = Lowered({str(k): e for k, e in list(equations.items())[:2]}, [SYMBOLS["q_k"], SYMBOLS["q_v"]], [SYMBOLS[n] for n in names], "slr-bayes", Rule())
+    lowered = Lowered(
+        {str(k): e for k, e in list(equations.items())[:2]}, [SYMBOLS["q_k"], SYMBOLS["q_v"]], [SYMBOLS[n] for n in names], "slr-bayes", Rule()
+    )
     values = lowered.bind(jnp.zeros(2), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names})(None)
     assert values["q_k_hat"] == pytest.approx(1 / 3, abs=1e-8)
     assert values["q_v_hat"] == pytest.approx(1 / (3 * 1.3), abs=1e-8)

@@ -131,13 +131,20 @@ def gaussian_mean(f: object, *breaks: float) -> float:
         return float(mp.quad(lambda t: mp.npdf(t) * f(t), edges))  # type: ignore[operator]
 
 
-PERCEPTRON = 2 / (1 - q) * Average(InverseMills(sp.sqrt(q / (1 - q)) * x) ** 2 * sp.exp(LogNdtr(sp.sqrt(q / (1 - q)) * x)), x, 0, 1, 0, sp.sqrt((1 - q) / q))
+PERCEPTRON = (
+    2 / (1 - q) * Average(InverseMills(sp.sqrt(q / (1 - q)) * x) ** 2 * sp.exp(LogNdtr(sp.sqrt(q / (1 - q)) * x)), x, 0, 1, 0, sp.sqrt((1 - q) / q))
+)
 PLAIN = Average(PERCEPTRON.atoms(Average).pop().body, x, 0, 1) * 2 / (1 - q)
 # name: expression, its symbol, its value, the exact average
 EXACT = {
     "step": (Average(sp.Heaviside(x - a), x, 0, 1), a, 0.3, 0.3820885778110474),
     "relu": (Average(sp.Max(0, x - a), x, 0, 1), a, 0.3, 0.26676124211720986),
-    "two kinks": (Average(sp.Max(0, x - a) * sp.Heaviside(2 - x), x, 0, 1), a, 0.3, gaussian_mean(lambda t: max(0, t - mp.mpf("0.3")) * (t < 2), 0.3, 2)),
+    "two kinks": (
+        Average(sp.Max(0, x - a) * sp.Heaviside(2 - x), x, 0, 1),
+        a,
+        0.3,
+        gaussian_mean(lambda t: max(0, t - mp.mpf("0.3")) * (t < 2), 0.3, 2),
+    ),
     "fourth moment": (Average(a * x**4, x, 0, 1), a, 1.0, 3.0),
     "exponential": (Average(sp.exp(a * x), x, 0, 1), a, 1.3, float(np.exp(1.3**2 / 2))),
     "log 2 cosh": (Average(sp.log(2) + LogCosh(3 + a * x), x, 0, 1), a, 2.0, gaussian_mean(lambda t: mp.log(2 * mp.cosh(3 + 2 * t)), -1.5)),
@@ -156,7 +163,12 @@ HARD = {
     "half an exponential": (Average(sp.exp(a * x), x, 0, 1), a, 8.5, float(np.exp(8.5**2 / 2))),
     "cut exponential with a kink": (Average(sp.exp(a * x) * sp.Heaviside(x), x, 0, 1), a, 6.0, float(np.exp(18) * special.ndtr(6))),
     "narrow perceptron .99": (PLAIN, q, 0.99, 7.19847755129717),
-    "steep tanh": (Average(sp.tanh(a * x + 1) ** 2, x, 0, 1), a, 40.0, gaussian_mean(lambda t: mp.tanh(40 * t + 1) ** 2, -0.025, -0.5, 0.5, -0.1, 0.1)),
+    "steep tanh": (
+        Average(sp.tanh(a * x + 1) ** 2, x, 0, 1),
+        a,
+        40.0,
+        gaussian_mean(lambda t: mp.tanh(40 * t + 1) ** 2, -0.025, -0.5, 0.5, -0.1, 0.1),
+    ),
     "fast cosine": (Average(sp.cos(a * x), x, 0, 1), a, 20.0, float(np.exp(-200))),
 }
 
