@@ -110,7 +110,9 @@ def _check_symbols(model: Model) -> None:
             if known is None:
                 raise ModelError(f"model {model.name}: {where} contains {symbol}, which is not an overlap, conjugate or control")
             if known != symbol:
-                raise ModelError(f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity")
+                raise ModelError(
+                    f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity"
+                )
 
 
 def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) -> Equations:

@@ -29,7 +29,7 @@ import sympy as sp
 from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
-from .location import KEY_FIELD, LENGTH, NOISE, SPIKE, TOKEN, attention_square, attention_weight, key_law
+from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
 from .nodes import Average
 from .stable import stabilise
 from .symbols import Quantity
@@ -80,7 +80,9 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
             "Accuracy": "1e-7 or better",
             "Limits": "linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax at c = sqrt(nu): Bayes",
         },
-        sources=("Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta)",),
+        sources=(
+            f"{PAPER}, sections 3 and 4 (their Delta^2 is our Delta)",
+        ),
     )
 
 
@@ -131,7 +133,9 @@ def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Ex
     offset = -SPIKE.symbol / 2
     scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
     keep = {q.name for q in unknowns}
-    return {name: {k: v for k, v in {"scale": c, "offset": o}.items() if k in keep} for (name, c), o in zip(scales.items(), (0.0, offset), strict=True)}
+    return {
+        name: {k: v for k, v in {"scale": c, "offset": o}.items() if k in keep} for (name, c), o in zip(scales.items(), (0.0, offset), strict=True)
+    }
 
 
 OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked",)}

@@ -63,7 +63,9 @@ class Lowered:
     rule : Rule
     """
 
-    def __init__(self, expressions: Mapping[str, sp.Expr], unknowns: Sequence[sp.Symbol], controls: Sequence[sp.Symbol], model: str, rule: Rule) -> None:
+    def __init__(
+        self, expressions: Mapping[str, sp.Expr], unknowns: Sequence[sp.Symbol], controls: Sequence[sp.Symbol], model: str, rule: Rule
+    ) -> None:
         self.expressions = {name: stabilise(sp.sympify(e)) for name, e in expressions.items()}
         self.unknowns, self.controls, self.model, self.rule = list(unknowns), list(controls), model, rule
         _check(self.expressions, [*unknowns, *controls], model)

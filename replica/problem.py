@@ -19,11 +19,7 @@ from equations import Model, derive, jacobian
 from solvers import Box, Iteration, Status, follow, minimise, propagate, spectral_radius
 from solvers.branch import Polish
 
-from .lower import SCRAMBLE, Lowered, Rule
-
-SAFETY = 2.0
-"""Reported error = SAFETY * |difference between two rules| + rounding floor."""
-FLOOR = 1e-13
+from .lower import FLOOR, SAFETY, SCRAMBLE, Lowered, Rule
 
 
 @dataclass(frozen=True)

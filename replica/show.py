@@ -66,7 +66,12 @@ def latex(model: Model) -> str:
     symbols = {q.symbol: q.label for q in model.quantities}
     printer = LatexPrinter({"symbol_names": symbols, "mul_symbol": None})
     short, names = _abbreviated(model)
-    body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting), r"\subsection*{Free energy}", _display(printer.doprint(model.free_energy))]
+    body = [
+        rf"\section*{{{_escape(model.title)}}}",
+        _escape(model.setting),
+        r"\subsection*{Free energy}",
+        _display(printer.doprint(model.free_energy)),
+    ]
     body.append(r"\subsection*{Equations, derived}")
     for left, right in short.items():
         head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial R}}{{\partial {printer.doprint(left)}}}"
@@ -88,6 +93,5 @@ def _display(equation: str) -> str:
 
 def _escape(prose: str) -> str:
     for character in "\\&%$#_{}^~":
-        prose = prose.replace(character, rf"\textbackslash{{}}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
+        prose = prose.replace(character, r"\textbackslash{}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
     return prose
-

@@ -28,7 +28,17 @@ NEARBY = 1e-3
 """One plain step from this fraction of the way back to the plain iterate must approach the polished point."""
 
 
-def follow(f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array, box: Box, polish: Polish = "anderson", jacobian: Map | None = None) -> Iteration:
+def follow(
+    f: Map,
+    x0: jax.Array,
+    *,
+    tol: float | jax.Array,
+    max_steps: int | jax.Array,
+    damping: float | jax.Array,
+    box: Box,
+    polish: Polish = "anderson",
+    jacobian: Map | None = None,
+) -> Iteration:
     """The fixed point that plain iteration from ``x0`` reaches, in fewer evaluations.
 
     Parameters are those of ``fixed_point``; ``polish`` names the accelerator ("none": plain iteration

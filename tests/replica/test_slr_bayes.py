@@ -164,11 +164,19 @@ def test_cost_does_not_grow_with_the_length() -> None:
     assert large.ok
     assert large.error["q_k"] < 1e-6
     assert large.steps <= small.steps + 5
-    assert derive(MODELS["slr-bayes"].build()).keys() == {sp.Symbol("q_k_hat", real=True), sp.Symbol("q_v_hat", real=True), *(q.symbol for q in MODELS["slr-bayes"].build().overlaps)}
+    assert derive(MODELS["slr-bayes"].build()).keys() == {
+        sp.Symbol("q_k_hat", real=True),
+        sp.Symbol("q_v_hat", real=True),
+        *(q.symbol for q in MODELS["slr-bayes"].build().overlaps),
+    }
 
 
 def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
-    for controls in ({"alpha": 1.0, "L": 4, "nu": 1, "Delta": 0.01}, {"alpha": 3.0, "L": 16, "nu": 1, "Delta": 0.01}, {"alpha": 1.4, "L": 4, "nu": 1, "Delta": 1e-4}):
+    for controls in (
+        {"alpha": 1.0, "L": 4, "nu": 1, "Delta": 0.01},
+        {"alpha": 3.0, "L": 16, "nu": 1, "Delta": 0.01},
+        {"alpha": 1.4, "L": 4, "nu": 1, "Delta": 1e-4},
+    ):
         for branch in replica.solve("slr-bayes", settings=Settings(tol=1e-6), **controls).branches:
             assert branch.steps <= 20
 

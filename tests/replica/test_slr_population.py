@@ -78,3 +78,10 @@ def test_softplus_risk_by_sampling() -> None:
     first, second = sigma[:, 0], (sigma**2).sum(axis=1)
     spread = 2 * first.mean() / second.mean() * first.std() + first.mean() ** 2 / second.mean() ** 2 * second.std()
     assert abs(1 - first.mean() ** 2 / second.mean() - risk) < 4 * spread / np.sqrt(n)
+
+
+def test_option_names_do_not_collide_with_arguments() -> None:
+    """``rule`` is an option of the SLR models; the node sets are ``nodes``."""
+    assert replica.solve("slr-population", activation="linear", rule="spiked", L=2, nu=1, Delta=0.0).best == 0
+    swept = replica.sweep("slr-population", over={"nu": [1.0, 2.0]}, activation="linear", rule="spiked", L=2, Delta=0.0)
+    assert swept.attrs["options"] == {"activation": "linear", "rule": "spiked"}
