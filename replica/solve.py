@@ -234,6 +234,7 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
     point = mean._replace(
         steps=stacked.steps.sum(), residual=stacked.residual.max(), status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
         error_x=error.x, error_hats=error.hats, error_free_energy=error.free_energy, error_observables=error.observables,
+        unresolved=error.x.max(),
     )  # fmt: skip
     return judged(model, point, settings)
 
@@ -255,8 +256,9 @@ def _verdict(model: Model, point: Point, settings: Settings) -> Status:
     if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
         return Status.BOUNDARY
     # The place of a flat optimum may be ill-determined where its value is not: errors there speak for themselves.
-    loose = model.conjugates and np.any(point.error_x > settings.accuracy)
-    if loose or np.any(point.error_observables > 10 * settings.accuracy):
+    loose = model.conjugates and point.unresolved > settings.accuracy
+    allowed = 10 * (settings.accuracy + np.max(point.error_x, initial=0.0) * bool(model.conjugates))
+    if loose or np.any(point.error_observables > allowed):
         return Status.UNRESOLVED
     if model.conjugates and point.radius > 1:
         return Status.NOT_STABLE
