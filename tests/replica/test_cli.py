@@ -73,6 +73,14 @@ def test_show_prints_derived_equations_and_sources(run) -> None:
         assert word in out
 
 
+def test_show_keeps_every_integral(run) -> None:
+    """Named integrals carry their variables, so the average over the label y around them stays visible."""
+    _, out, _ = run("show", "slr-bayes")
+    where = out.split("where")[1].split("Observables")[0]
+    assert "E[" in where and "y ~ N(0, Delta + 1)" in where
+    assert "I_1(s, y)" in where
+
+
 @pytest.mark.parametrize("model", ["slr-bayes", "spiked-wigner", "slr-population"])
 def test_show_latex_is_balanced(run, model: str) -> None:
     _, out, _ = run("show", model, "--latex")
