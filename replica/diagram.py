@@ -48,7 +48,7 @@ def phase_diagram(
     over: Mapping[str, Any],
     within: tuple[float, float] | None = None,
     accuracy: float = 1e-6,
-    rule: Rule | None = None,
+    nodes: Rule | None = None,
     tricritical: bool = True,
     done: Callable[[int], None] | None = None,
     **controls: Any,
@@ -57,7 +57,7 @@ def phase_diagram(
 
     Parameters
     ----------
-    model, control, within, accuracy, rule
+    model, control, within, accuracy, nodes
         As in ``thresholds``.
     over : dict with one control -> values
         One column each; columns are independent and run on two threads.
@@ -86,7 +86,7 @@ def phase_diagram(
 
     def column(value: float) -> Thresholds | str:
         try:
-            return thresholds(built, control, within=(low, high), accuracy=accuracy, rule=rule, **{**fixed, name: value})
+            return thresholds(built, control, within=(low, high), accuracy=accuracy, nodes=nodes, **{**fixed, name: value})
         except SolveError as error:
             return str(error)
         finally:
@@ -96,7 +96,7 @@ def phase_diagram(
     first = column(columns[0])  # compiles; the threads then share the program
     with ThreadPoolExecutor(THREADS) as pool:
         results = [first, *pool.map(column, columns[1:])]
-    closing = _closings(built, control, name, columns, results, fixed, (low, high), accuracy, rule) if tricritical and not quantity.integer else []
+    closing = _closings(built, control, name, columns, results, fixed, (low, high), accuracy, nodes) if tricritical and not quantity.integer else []
     return _dataset(built, control, name, columns, results, fixed, (low, high), accuracy, closing)
 
 
@@ -153,7 +153,7 @@ def cusp(
     Along the curve of fixed points the least tangent component of the control is negative with folds, positive
     without, and smooth in ``name``: its zero is the cusp.
     """
-    rule = rule or starting_rule(model, accuracy)
+    rule = rule or starting_rule(model, accuracy, *({**fixed, name: end, control: within[1]} for end in between))
 
     def least(value: float, rule: Rule) -> tuple[float, float]:
         line = Line(model, rule, control, {**fixed, name: value})
@@ -172,7 +172,7 @@ def cusp(
             if error <= max(accuracy, CLOSE * abs(place)):
                 break
             # A finer rule, nearby (but never beyond the columns between which the hard phase closes).
-            between, rule = (max(between[0], place - 3 * error), min(between[1], place + 3 * error)), rule.finer()
+            between, rule = (max(between[0], place - 3 * error), min(between[1], place + 3 * error)), rule.refined()
     except SolveError:
         return None
     return point

@@ -71,7 +71,7 @@ def thresholds(
     *,
     within: tuple[float, float] | None = None,
     accuracy: float = 1e-6,
-    rule: Rule | None = None,
+    nodes: Rule | None = None,
     **controls: Any,
 ) -> Thresholds:
     """Every threshold of a model along one control.
@@ -86,7 +86,7 @@ def thresholds(
         Range searched; 1e-3..1e3 for a positive control.
     accuracy : float
         The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
-    rule : Rule, optional
+    nodes : Rule, optional
         Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
         The other controls and the model's options.
@@ -106,7 +106,7 @@ def thresholds(
     low, high = span(built, control, within)
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
-    rule = rule or starting_rule(built, accuracy)
+    rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
         ends = (low, high) if line.sign > 0 else (high, low)
@@ -114,13 +114,13 @@ def thresholds(
         result = _summary(line, found, ends, level)
         if all(e is None or e <= accuracy for e in result.error.values()):
             break
-        rule = rule.finer()
+        rule = rule.refined()
     return result
 
 
-def starting_rule(model: Model, accuracy: float) -> Rule:
+def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
     """The default node sets, or at loose accuracy sets 1.6 times smaller (the error estimate decides if they do)."""
-    rule = default_rule(model)
+    rule = default_rule(model, *points)
     if accuracy < LOOSE:
         return rule
     return replace(rule, **{n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")})

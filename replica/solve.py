@@ -119,7 +119,15 @@ def _json_safe(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | None = None, throw: bool = False, **controls: Any) -> Solution:
+def solve(
+    model: str | Model,
+    *,
+    settings: Settings | None = None,
+    starts: dict[str, dict[str, float]] | None = None,
+    nodes: Rule | None = None,
+    throw: bool = False,
+    **controls: Any,
+) -> Solution:
     """Solve a model at one point, from every start.
 
     Parameters
@@ -129,7 +137,7 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
         Tolerance, damping, accuracy, route.
     starts : dict, optional
         Starting overlaps by name; the model's own by default.
-    rule : Rule, optional
+    nodes : Rule, optional
         Sizes of the node sets.
     throw : bool
         Raise ``SolveError`` if a branch fails, instead of reporting its status.
@@ -148,7 +156,7 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     settings = settings or Settings()
     check(settings)
     built, values = resolve(model, controls)
-    rule = rule or default_rule(built)
+    rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
     initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
@@ -163,10 +171,14 @@ def solve(model: str | Model, *, settings: Settings | None = None, starts: dict[
     return solution
 
 
-def default_rule(model: Model) -> Rule:
-    """The default node sets, enlarged where the model asks for it."""
-    rule = Rule()
-    return replace(rule, **{name: int(factor * getattr(rule, name)) for name, factor in model.nodes.items()})
+def default_rule(model: Model, *points: dict[str, float]) -> Rule:
+    """The default node sets, enlarged where the model asks for it at any of the given control values."""
+    sizes: dict[str, float] = {}
+    for values in points:
+        at = {q.symbol: values[q.name] for q in model.controls}
+        for name, need in model.nodes.items():
+            sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
+    return Rule().at_least(sizes)
 
 
 def check(settings: Settings) -> None:
@@ -201,13 +213,13 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
     """Solve from one start, refining the node sets until the error meets ``settings.accuracy``; judged."""
     if settings.route == "sampled":
         return _sampled(model, x0, c, settings, rule), 0
-    for level in range(max_level + 1):
+    level = 0
+    while True:
         point = jax.tree.map(np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c)))
         point = judged(model, point, settings)
-        if Status.of(point.status) is not Status.UNRESOLVED:
-            break
-        rule = rule.finer()
-    return point, level
+        if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
+            return point, level
+        rule, level = rule.refined(), level + 1
 
 
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
@@ -222,6 +234,7 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
     point = mean._replace(
         steps=stacked.steps.sum(), residual=stacked.residual.max(), status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
         error_x=error.x, error_hats=error.hats, error_free_energy=error.free_energy, error_observables=error.observables,
+        unresolved=error.x.max(),
     )  # fmt: skip
     return judged(model, point, settings)
 
@@ -243,8 +256,9 @@ def _verdict(model: Model, point: Point, settings: Settings) -> Status:
     if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
         return Status.BOUNDARY
     # The place of a flat optimum may be ill-determined where its value is not: errors there speak for themselves.
-    loose = model.conjugates and np.any(point.error_x > settings.accuracy)
-    if loose or np.any(point.error_observables > 10 * settings.accuracy):
+    loose = model.conjugates and point.unresolved > settings.accuracy
+    allowed = 10 * (settings.accuracy + np.max(point.error_x, initial=0.0) * bool(model.conjugates))
+    if loose or np.any(point.error_observables > allowed):
         return Status.UNRESOLVED
     if model.conjugates and point.radius > 1:
         return Status.NOT_STABLE
@@ -294,7 +308,7 @@ def best_branch(model: Model, branches: list[Branch]) -> int | None:
     return pick(good, key=lambda i: branches[i].free_energy) if good else None
 
 
-def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = None, **controls: Any) -> dict[str, Any]:
+def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
     Returns
@@ -315,7 +329,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
-        state = jax.tree.map(np.asarray, _evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
+        state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
@@ -329,5 +343,6 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | None = No
 
 
 @cache
-def _evaluator(model: Model, rule: Rule) -> Any:
+def evaluator(model: Model, rule: Rule) -> Any:
+    """Jitted: (controls, overlaps) -> State."""
     return jax.jit(problem(model, rule, "exact").state)
