@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from . import slr_bayes, slr_erm, slr_population, spiked_wigner
+from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigner
 from .ansatz import Model, ModelError, derive, jacobian
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
 from .stable import LogSumExp, stabilise
@@ -31,6 +31,7 @@ def _family(module: object) -> ModelFamily:
 
 
 MODELS: dict[str, ModelFamily] = {
+    "perceptron-bayes": _family(perceptron_bayes),
     "slr-bayes": _family(slr_bayes),
     "slr-erm": _family(slr_erm),
     "slr-population": _family(slr_population),

@@ -1,7 +1,7 @@
 """Attention activations sigma(chi)_l (theory.md section 2).
 
-    normalised:   sigma_l = phi(c chi_l) / sum_l' phi(c chi_l')
-    elementwise:  sigma_l = phi(b + c chi_l)
+normalised:   sigma_l = phi(c chi_l) / sum_l' phi(c chi_l')
+elementwise:  sigma_l = phi(b + c chi_l)
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from .stable import Logistic, Softplus
 
 @dataclass(frozen=True)
 class Activation:
-    """phi as a function of its argument, and which of scale c and offset b are free.
-
-    """
+    """phi as a function of its argument, and which of scale c and offset b are free."""
 
     name: str
     phi: Callable[[sp.Expr], sp.Expr]

@@ -49,8 +49,8 @@ class Model:
         second independent one (None if there is none).
     bound : str or None
         Name of the observable that no value of ``risk`` may undercut.
-    nodes : dict of rule size -> factor
-        Node sets this model needs larger than the default, such as {"line": 3}.
+    nodes : dict of rule size -> expression in the controls
+        Sizes of node sets that this model needs, such as {"line": 100 + nu}, where they exceed the default.
     options : dict
         String settings the model was built with, such as ``activation``.
     path : {"compiled", "proximal"}
@@ -80,7 +80,7 @@ class Model:
     exact: Callable[[sp.Expr], sp.Expr] = stabilise
     sampled: Callable[[sp.Expr], sp.Expr] | None = None
     bound: str | None = None
-    nodes: Mapping[str, float] = field(default_factory=dict)
+    nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     path: Literal["compiled", "proximal"] = "compiled"
     accuracy: float = 1e-6
@@ -116,7 +116,9 @@ def _check_symbols(model: Model) -> None:
             if known is None:
                 raise ModelError(f"model {model.name}: {where} contains {symbol}, which is not an overlap, conjugate or control")
             if known != symbol:
-                raise ModelError(f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity")
+                raise ModelError(
+                    f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity"
+                )
 
 
 def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) -> Equations:

@@ -35,7 +35,7 @@ class LogTime:
     Attributes
     ----------
     largest : expression
-        log S (S = sum of the exponentials) that is exceeded with probability below 1e-14.
+        log S (S = sum of the exponentials of all tokens) exceeded with probability below 1e-14.
     upper : expression
         s beyond which E[e^{-e^s S}] is below 1e-14: minus the smallest log S met, and 4 more.
     """
@@ -56,6 +56,11 @@ class LogTime:
         1e-12 (112 = 4 * 28) over lower..upper.
         """
         return sp.Max(112, sp.Rational(4, 3) * (sp.sympify(self.upper) - self.lower))
+
+    @property
+    def nodes(self) -> dict[str, sp.Expr]:
+        """Sizes of the rules: trapezoid steps of 0.4 in s (error e^{-pi^2/0.4}) and of 2 pi/period up to Im z = 20."""
+        return {"line": (sp.sympify(self.upper) - self.lower) / sp.Rational(2, 5), "mellin": 10 * self.period / sp.pi}
 
 
 class NotExchangeable(ValueError):

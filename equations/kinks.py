@@ -41,6 +41,11 @@ def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
     return roots
 
 
+def curved(body: sp.Expr, x: sp.Symbol) -> sp.Expr | None:
+    """An argument of such a function that is not linear in x, so that its root is not known; None if there is none."""
+    return next((g for g in _bends(body) if x in g.free_symbols and x in sp.diff(g, x).free_symbols), None)
+
+
 def _bends(node: sp.Basic) -> list[sp.Expr]:
     """Arguments whose zeros are kinks of ``node``, free of its bound variables."""
     inside = [g for a in node.args for g in _bends(a)]

@@ -11,6 +11,7 @@ from .gaussian import tilt
 from .nodes import TokenAverage
 from .symbols import quantity
 
+PAPER = "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936"
 TOKEN = sp.Symbol("l", integer=True, positive=True)
 LABEL = sp.Symbol("y", real=True)
 KEY_FIELD, VALUE_FIELD = sp.IndexedBase("omega_k"), sp.IndexedBase("omega_v")
@@ -42,4 +43,3 @@ def attention_square(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAver
     """E[sum_l sigma_l^2], sigma_l = phi_l/sum phi."""
     total = sp.Sum(phi, (TOKEN, 1, LENGTH.symbol))
     return key_average(sp.Sum(phi**2, (TOKEN, 1, LENGTH.symbol)) / total**2, q_k, focus)
-

@@ -31,7 +31,7 @@ import sympy as sp
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin, sampled
 from .gaussian import condition
-from .location import KEY_FIELD, LABEL, LENGTH, SPIKE, TOKEN, VALUE_FIELD, attention_weight, key_law
+from .location import KEY_FIELD, LABEL, LENGTH, PAPER, SPIKE, TOKEN, VALUE_FIELD, attention_weight, key_law
 from .nodes import TokenAverage
 from .priors import gaussian_term, overlap_coupling
 from .stable import LogSumExp, stabilise
@@ -41,33 +41,15 @@ from .symbols import conjugate, quantity
 def build(rule: str = "spiked") -> Model:
     """The model; ``rule`` is the law of the location (only "spiked" so far)."""
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
-    delta = quantity(
-        "Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6"
-    )
+    delta = quantity("Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6")
     hats = (conjugate(q_k), conjugate(q_v))
-    width = sp.Symbol("V", positive=True)
-    width_value = 1 - q_v.symbol + delta.symbol
     length, nu = LENGTH.symbol, SPIKE.symbol
-
-    planted_key, free_key = key_law(q_k.symbol)
-    planted_value, label_law = condition((sp.S.Zero, q_v.symbol), LABEL, width)
-    exponent = (
-        sp.sqrt(nu) * KEY_FIELD[TOKEN] - nu * q_k.symbol / 2 - (LABEL - VALUE_FIELD[TOKEN]) ** 2 / (2 * width)
-    )
-    log_z = TokenAverage(
-        LogSumExp(exponent, TOKEN, length),
-        TOKEN,
-        length,
-        common=[(LABEL, *label_law)],
-        planted=[(KEY_FIELD, *planted_key), (VALUE_FIELD, *planted_value)],
-        others=[(KEY_FIELD, *free_key), (VALUE_FIELD, sp.S.Zero, q_v.symbol)],
-    )
-    psi_out = (log_z - sp.log(length) - sp.log(2 * sp.pi * width) / 2).xreplace({width: width_value})
+    psi_out = _psi_out(q_k.symbol, q_v.symbol, delta.symbol)
     weight = attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), q_k.symbol)
     excess = 1 - q_v.symbol * weight
     floor = 1 + delta.symbol - attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), sp.S.One)
-    # log sum_l e^{a_l} < nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
-    window = LogTime(nu + 8 * sp.sqrt(nu), 40)
+    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
+    window = LogTime(sp.log(length) + nu + 8 * sp.sqrt(nu), 40)
 
     return Model(
         name="slr-bayes",
@@ -92,6 +74,7 @@ def build(rule: str = "spiked") -> Model:
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
         exact=lambda e: stabilise(mellin(laplace(e, window), window)),
         sampled=lambda e: stabilise(sampled(e)),
+        nodes=window.nodes,
         options={"rule": rule},
         notes={
             "Exact?": "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches",
@@ -99,10 +82,30 @@ def build(rule: str = "spiked") -> Model:
             "Limits": "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge regression",
         },
         sources=(
-            "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, section 2 (their Delta^2 is our Delta)",
+            f"{PAPER}, section 2 (their Delta^2 is our Delta)",
             "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4): free entropy of generalized linear models",
         ),
     )
+
+
+def _psi_out(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> sp.Expr:
+    """Psi_out: the planted token and the label it explains, then the others, all seen through log sum_l e^{a_l}."""
+    width = sp.Symbol("V", positive=True)
+    width_value = 1 - q_v + delta
+    length, nu = LENGTH.symbol, SPIKE.symbol
+
+    planted_key, free_key = key_law(q_k)
+    planted_value, label_law = condition((sp.S.Zero, q_v), LABEL, width)
+    exponent = sp.sqrt(nu) * KEY_FIELD[TOKEN] - nu * q_k / 2 - (LABEL - VALUE_FIELD[TOKEN]) ** 2 / (2 * width)
+    log_z = TokenAverage(
+        LogSumExp(exponent, TOKEN, length),
+        TOKEN,
+        length,
+        common=[(LABEL, *label_law)],
+        planted=[(KEY_FIELD, *planted_key), (VALUE_FIELD, *planted_value)],
+        others=[(KEY_FIELD, *free_key), (VALUE_FIELD, sp.S.Zero, q_v)],
+    )
+    return (log_z - sp.log(length) - sp.log(2 * sp.pi * width) / 2).xreplace({width: width_value})
 
 
 OPTIONS = {"rule": ("spiked",)}

@@ -29,7 +29,7 @@ import sympy as sp
 from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
-from .location import KEY_FIELD, LENGTH, NOISE, SPIKE, TOKEN, attention_square, attention_weight, key_law
+from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
 from .nodes import Average
 from .stable import stabilise
 from .symbols import Quantity
@@ -52,13 +52,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         moments = _normalised(act) if act.normalised else _elementwise(act)
     weight, square = moments
     excess = 1 - weight**2 / square
-    # Key fields are N(0, 1) or N(sqrt(nu), 1): |c chi| stays below c (sqrt(nu) + 8) but for 1e-14. The Bayes
-    # bound has c = sqrt(nu); elementwise activations need no integral over log t for themselves.
-    reach = sp.sqrt(SPIKE.symbol) * (sp.sqrt(SPIKE.symbol) + 8)
-    normalised = activation in ACTIVATIONS and ACTIVATIONS[activation].normalised
-    if normalised:
-        reach = sp.Max(reach, sp.Abs(SCALE.symbol) * (sp.sqrt(SPIKE.symbol) + 8))
-    window = LogTime(reach, 12 + reach)
+    window, usual = _windows(activation)
 
     return Model(
         name="slr-population",
@@ -79,15 +73,34 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
         starts=_starts(unknowns),
         exact=lambda e: stabilise(mellin(laplace(e, window), window)),
-        nodes={"line": 3} if normalised else {},
+        nodes=usual.nodes,
         options={"activation": activation, "rule": rule},
         notes={
             "Exact?": "exact for keys along k* and values along v*",
             "Accuracy": "1e-7 or better",
             "Limits": "linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax at c = sqrt(nu): Bayes",
         },
-        sources=("Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta)",),
+        sources=(
+            f"{PAPER}, sections 3 and 4 (their Delta^2 is our Delta)",
+        ),
     )
+
+
+def _windows(activation: str) -> tuple[LogTime, LogTime]:
+    """Range of log t, as a function of the scale c, and for the largest c that is usual at a given nu.
+
+    Key fields are N(0, 1) or N(sqrt(nu), 1): but for 1e-14, |c chi| < c (sqrt(nu) + 8) on every token and
+    c chi > c (sqrt(nu) - 8) on the right one. The Bayes bound has c = sqrt(nu).
+    """
+    root = sp.sqrt(SPIKE.symbol)
+
+    def window(scale: sp.Expr) -> LogTime:
+        return LogTime(sp.log(LENGTH.symbol) + scale * (root + 8), 12 + scale * sp.Max(0, 8 - root))
+
+    if activation in ACTIVATIONS and ACTIVATIONS[activation].normalised:
+        usual = root + 1 if activation == "softmax" else 2 * root + 8
+        return window(sp.Max(root, sp.Abs(SCALE.symbol))), window(usual)
+    return window(root), window(root)
 
 
 def _posterior_moments() -> Moments:
@@ -120,7 +133,9 @@ def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Ex
     offset = -SPIKE.symbol / 2
     scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
     keep = {q.name for q in unknowns}
-    return {name: {k: v for k, v in {"scale": c, "offset": o}.items() if k in keep} for (name, c), o in zip(scales.items(), (0.0, offset), strict=True)}
+    return {
+        name: {k: v for k, v in {"scale": c, "offset": o}.items() if k in keep} for (name, c), o in zip(scales.items(), (0.0, offset), strict=True)
+    }
 
 
 OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked",)}

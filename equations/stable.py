@@ -87,6 +87,24 @@ class UnitPower(_Stable):
         return rf"\left({base}\right)^{{{n}}}"
 
 
+class Width(_Stable):
+    r"""The variance V >= 0 of what is unknown, where it divides; evaluated as max(V, 1e-30).
+
+    At V = 0 (perfect recovery) the conjugate field is infinite. At 1e-30 it is 1e15, and what it implies for
+    the overlaps, e^{-1e15}, is zero as well: the limit V -> 0 can be evaluated.
+    """
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sp.S.One
+
+    def _eval_is_positive(self) -> bool:
+        return True
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        inner = printer._print(self.args[0])
+        return inner if exp is None else rf"{inner}^{{{exp}}}"
+
+
 class LogSumExp(sp.Expr):
     r"""log sum_{l=1}^{L} exp(g_l), an indexed sum; its derivative is the softmax average of g'."""
 

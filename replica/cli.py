@@ -1,4 +1,4 @@
-"""The command line: ``replica models | show | solve | sweep | eval | plot | demo``.
+"""The command line: ``replica models | show | solve | sweep | phase | eval | plot | demo``.
 
 Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input, 130 interrupted.
 """
@@ -20,9 +20,10 @@ from rich.table import Table
 from equations import MODELS
 
 from . import demo as demonstration
+from . import phase_command, store
 from . import show as printing
-from . import store
 from .errors import InputError, ReplicaError
+from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
 from .problem import Settings
 from .settings import assignments, nearest, resolve
@@ -31,7 +32,9 @@ from .solve import solve as solve_point
 from .sweep import read_over, to_dataset
 from .sweep import sweep as sweep_grid
 
-app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, help="Replica-symmetric saddle points: risk curves and phase diagrams.")
+app = typer.Typer(
+    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, help="Replica-symmetric saddle points: risk curves and phase diagrams."
+)
 
 Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -47,7 +50,9 @@ MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations."
 def models(as_json: Json = False) -> None:
     """List the models, their controls and options."""
     if as_json:
-        typer.echo(json.dumps({n: {"title": f.build().title, "controls": [q.name for q in f.build().controls], "options": f.options} for n, f in MODELS.items()}))
+        entries = {n: (f.build(), f.options) for n, f in MODELS.items()}
+        listing = {n: {"title": m.title, "controls": [q.name for q in m.controls], "options": o} for n, (m, o) in entries.items()}
+        typer.echo(json.dumps(listing))
         return
     table = Table("model", "what", "controls", "options")
     for name, family in MODELS.items():
@@ -69,7 +74,8 @@ def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("
 
 @app.command()
 def solve(
-    model: str, settings: Set = None, as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="Also store the branches in this HDF5 file.")] = None,
+    model: str, settings: Set = None, as_json: Json = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Also store the branches in this HDF5 file.")] = None,
     force: Force = False, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0, max_steps: MaxSteps = 100_000, route: Route = "exact",
 ) -> None:  # fmt: skip
     """Solve one point from every start.
@@ -116,7 +122,9 @@ def sweep(
 
 
 @app.command("eval")
-def evaluate_at(model: str, at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "", settings: Set = None, as_json: Json = False) -> None:
+def evaluate_at(
+    model: str, at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "", settings: Set = None, as_json: Json = False
+) -> None:  # fmt: skip
     """Evaluate everything a model defines at given overlaps, without iterating.
 
     Example: replica eval slr-bayes --set alpha=1 --set L=4 --set nu=1 --set Delta=0.1 --at q_k=0.3,q_v=0.5
@@ -145,8 +153,24 @@ def plot(
     Example: replica plot slr.h5 -o slr.png
     """
     dataset = store.load(file)
-    save_figure(draw(dataset, y), output, force)
+    save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
     typer.echo(str(output))
+
+
+@app.command()
+def phase(
+    model: str, settings: Set = None, control: Annotated[str, typer.Option(help="The control whose thresholds are wanted.")] = "alpha",
+    over: Annotated[list[str] | None, typer.Option("--over", help="name=start:stop:num[:log]; a second control, with -o.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")] = None, force: Force = False,
+    within: Annotated[str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")] = None,
+    accuracy: Annotated[float, typer.Option(help="Largest error of a threshold.")] = 1e-6, as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
+) -> None:  # fmt: skip
+    """Thresholds along one control; with --over, as lines over a second one.
+
+    Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
+    """
+    phase_command.run(model, _parsed(settings), control, over or [], output, force, within, accuracy, as_json, quiet, _command())
 
 
 @app.command()
@@ -170,7 +194,8 @@ def _command() -> str:
 
 
 def _print_solution(solution: Solution) -> None:
-    table = Table("", *(b.start for b in solution.branches), title=f"{solution.model.name}  " + ", ".join(f"{k}={v:g}" for k, v in solution.controls.items()))
+    title = f"{solution.model.name}  " + ", ".join(f"{k}={v:g}" for k, v in solution.controls.items())
+    table = Table("", *(b.start for b in solution.branches), title=title)
 
     def row(label: str, values: list[str]) -> None:
         table.add_row(label, *values)
@@ -179,7 +204,8 @@ def _print_solution(solution: Solution) -> None:
     for kind in ("overlaps", "conjugates", "observables"):
         for name in getattr(first, kind):
             row(name, [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches])
-    row("free entropy" if solution.model.best == "largest" else "objective", [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
+    phi = "free entropy" if solution.model.best == "largest" else "objective"
+    row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
     row("status", [b.status.value for b in solution.branches])
     row("residual", [f"{b.residual:.1e}" for b in solution.branches])
     row("steps", [str(b.steps) for b in solution.branches])

@@ -57,7 +57,13 @@ def figure(population: xr.Dataset, bayes: xr.Dataset) -> Any:
     """Left: population excess risk against nu. Right: algorithmic and information-theoretic Bayes risk against alpha."""
     drawing, (left, right) = new_figure(2)
     for i, activation in enumerate(POPULATION):
-        left.semilogy(SPIKES, population.excess_risk.sel(activation=activation), color=COLOURS[i], linestyle=STYLES[i], label=activation if activation != "bayes" else "Bayes")
+        left.semilogy(
+            SPIKES,
+            population.excess_risk.sel(activation=activation),
+            color=COLOURS[i],
+            linestyle=STYLES[i],
+            label=activation if activation != "bayes" else "Bayes",
+        )
     left.set(xlabel=r"spike strength $\nu$", ylabel=r"excess risk $R-\Delta$", title=r"$\alpha=\infty$, $L=4$")
     left.legend(frameon=False)
     alpha, risk = bayes.alpha.values, valid(bayes, "risk")
@@ -88,5 +94,10 @@ def _bayes_table(bayes: xr.Dataset) -> Table:
     best, hard = informative(bayes), hard_phase(bayes)
     for alpha in RATIOS[[0, 7, 10, 17, 24, 34, 38, 44]]:
         at = {"alpha": alpha}
-        table.add_row(f"{alpha:.3f}", f"{float(bayes.risk.sel(alpha=alpha, branch='uninformed')):.6f}", f"{float(best.sel(at)):.6f}", "yes" if bool(hard.sel(at)) else "")
+        table.add_row(
+            f"{alpha:.3f}",
+            f"{float(bayes.risk.sel(alpha=alpha, branch='uninformed')):.6f}",
+            f"{float(best.sel(at)):.6f}",
+            "yes" if bool(hard.sel(at)) else "",
+        )
     return table

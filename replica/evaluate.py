@@ -29,7 +29,9 @@ Values = Mapping[sp.Symbol, Any]
 class Evaluation:
     """One evaluation at given unknowns and controls."""
 
-    def __init__(self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool) -> None:
+    def __init__(
+        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool
+    ) -> None:
         self.axes, self.rule, self.ndim = axes, rule, len(axes)
         self.cut = quadrature.CUT * self.rule.widen
         self.env: dict[Any, Any] = dict(controls)
@@ -91,7 +93,9 @@ class Evaluation:
         if isinstance(e, SampleAverage):
             return self._sample(e)
         if isinstance(e, LogSumExp):
-            return self._over_tokens(e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True))
+            return self._over_tokens(
+                e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
+            )
         if isinstance(e, sp.Sum):
             return self._indexed_sum(e)
         if isinstance(e, sp.log):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations.kinks import bound_variables
+from equations.kinks import bound_variables, curved
 from equations.nodes import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
 from equations.stable import LogSumExp, stabilise
 
@@ -63,7 +63,9 @@ class Lowered:
     rule : Rule
     """
 
-    def __init__(self, expressions: Mapping[str, sp.Expr], unknowns: Sequence[sp.Symbol], controls: Sequence[sp.Symbol], model: str, rule: Rule) -> None:
+    def __init__(
+        self, expressions: Mapping[str, sp.Expr], unknowns: Sequence[sp.Symbol], controls: Sequence[sp.Symbol], model: str, rule: Rule
+    ) -> None:
         self.expressions = {name: stabilise(sp.sympify(e)) for name, e in expressions.items()}
         self.unknowns, self.controls, self.model, self.rule = list(unknowns), list(controls), model, rule
         _check(self.expressions, [*unknowns, *controls], model)
@@ -117,6 +119,10 @@ def _problem(node: sp.Basic) -> str | None:
         return "a TokenAverage must be rewritten (exchangeable.laplace or .sampled) before lowering"
     if isinstance(node, sp.Piecewise) and node.args[-1].args[1] != sp.true:  # type: ignore[attr-defined]
         return f"{node} is not total: end it with (value, True)"
+    if isinstance(node, Average):
+        bend = curved(node.body, node.variable)
+        if bend is not None:
+            return f"no lowering for a jump or bend at the zeros of {bend} under an average: write it with arguments linear in {node.variable}"
     plain = isinstance(node, (*_STRUCTURAL, *_ATOMS)) or node in (sp.I, sp.true, sp.false) or node.func in FUNCTIONS
     if plain or type(node).__name__ == "ExprCondPair":
         return None

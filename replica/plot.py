@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,15 @@ def new_figure(panels: int) -> tuple[Any, list[Any]]:
     """A figure without a display, with its panels side by side."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * panels, 3.8), layout="constrained", dpi=150)
+    class Shown(Figure):
+        """A figure that a notebook shows without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png")
+            return buffer.getvalue()
+
+    figure = Shown(figsize=(5.2 * panels, 3.8), layout="constrained", dpi=150)
     return figure, list(np.ravel(figure.subplots(1, panels, squeeze=False)))
 
 

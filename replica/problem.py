@@ -19,11 +19,7 @@ from equations import Model, derive, jacobian
 from solvers import Box, Iteration, Status, follow, minimise, propagate, spectral_radius
 from solvers.branch import Polish
 
-from .lower import SCRAMBLE, Lowered, Rule
-
-SAFETY = 2.0
-"""Reported error = SAFETY * |difference between two rules| + rounding floor."""
-FLOOR = 1e-13
+from .lower import FLOOR, SAFETY, SCRAMBLE, Lowered, Rule
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,10 @@ class Settings:
 
 
 class Point(NamedTuple):
-    """One solved point as arrays; error arrays match ``x`` and the order of the model's observables."""
+    """One solved point as arrays; error arrays match ``x`` and the order of the model's observables.
+
+    ``unresolved`` is the part of ``error_x`` that finer node sets would remove (the rest is the residual's).
+    """
 
     x: jax.Array
     hats: jax.Array
@@ -69,6 +68,7 @@ class Point(NamedTuple):
     error_hats: jax.Array
     error_free_energy: jax.Array
     error_observables: jax.Array
+    unresolved: jax.Array
 
 
 class State(NamedTuple):
@@ -194,13 +194,16 @@ def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.
         end = _iterate(coarse, x0, c, settings, domain)
         state = coarse.state(c, end.x)
         # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at x'.
-        moved = end.x + _newton_step(state.slope, fine.update(c, end.x)(end.x) - end.x)
+        update = fine.update(c, end.x)(end.x)
+        moved = end.x + _newton_step(state.slope, update - end.x)
         better = fine.state(c, jnp.clip(moved, domain.low, domain.high))
-        error_x = SAFETY * jnp.abs(moved - end.x) + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
+        unresolved = SAFETY * jnp.abs(_newton_step(state.slope, update - state.update))
+        error_x = unresolved + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
         return Point(
             end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, end.status,
             spectral_radius(state.slope), error_x, _error(better.hats, state.hats), _error(better.free_energy, state.free_energy),
             _error(better.observables, state.observables),
+            jnp.max(unresolved, initial=0.0),
         )  # fmt: skip
 
     return solve

@@ -128,7 +128,7 @@ def _point(ensemble: Ensemble, end: Ended, minima: Minima) -> Point:
     return Point(
         x, report.mean_hats, report.mean_free_energy, report.mean_observables, np.asarray(end.residual), np.asarray(end.steps),
         np.asarray(end.status.code), np.asarray(radius), _error(moved) + left, _error(report.hats), _error(report.free_energy),
-        _error(report.observables + moved @ report.sensitivity.T),
+        _error(report.observables + moved @ report.sensitivity.T), np.max(_error(moved)),
     )  # fmt: skip
 
 

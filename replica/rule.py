@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 
@@ -25,8 +27,8 @@ class Rule:
     """
 
     gaussian: int = 71
-    line: int = 201
-    mellin: int = 361
+    line: int = 221
+    mellin: int = 401
     panel: int = 64
     focused: int = 161
     widen: float = 1.0
@@ -36,6 +38,14 @@ class Rule:
     tokens: int | None = None
 
     def finer(self) -> Rule:
-        """The rule with 1.6 times as many nodes; the difference between the two is the error estimate."""
-        sizes = {k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")}
-        return replace(self, widen=1.15 * self.widen, **sizes)
+        """1.6 times as many nodes on wider ranges: its difference from this rule is the error estimate."""
+        return replace(self.refined(), widen=1.15 * self.widen)
+
+    def refined(self) -> Rule:
+        """1.6 times as many nodes on the same ranges: the next level of a solve."""
+        return replace(self, **{k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")})
+
+    def at_least(self, sizes: Mapping[str, float]) -> Rule:
+        """This rule with sizes raised to ``sizes``, in steps of 1.25 so that few different programs are compiled."""
+        steps = {k: max(0, math.ceil(math.log(need / getattr(self, k)) / math.log(1.25))) for k, need in sizes.items()}
+        return replace(self, **{k: math.ceil(getattr(self, k) * 1.25**n) for k, n in steps.items()})

@@ -35,21 +35,28 @@ def _indent(block: str) -> list[str]:
     return [f"  {line}" for line in block.splitlines()]
 
 
-def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Symbol, sp.Expr]]:
-    """Derived equations with their long inner integrals replaced by names I_1, I_2, ..., and those names."""
+def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, sp.Expr]]:
+    """Derived equations with their long inner integrals replaced by names I_1(s, y), ..., and those names.
+
+    A name carries the variables of the integrals around it: they are what it is a function of.
+    """
     equations = derive(model)
-    names: dict[sp.Expr, sp.Symbol] = {}
+    known = {q.symbol for q in model.quantities}
+    names: dict[sp.Expr, sp.Expr] = {}
 
     def shorten(expr: sp.Basic) -> sp.Basic:
         if not expr.args:
             return expr
         rebuilt = expr.func(*(shorten(a) for a in expr.args))
-        if isinstance(rebuilt, Bound) and len(sp.sstr(rebuilt)) > NAMED_ABOVE:
-            return names.setdefault(rebuilt, sp.Symbol(f"I_{len(names) + 1}"))  # type: ignore[arg-type]
-        return rebuilt
+        if not isinstance(rebuilt, Bound) or len(sp.sstr(rebuilt)) <= NAMED_ABOVE:
+            return rebuilt
+        if rebuilt not in names:
+            around = sorted(rebuilt.free_symbols - known, key=str)
+            names[rebuilt] = sp.Function(f"I_{len(names) + 1}")(*around) if around else sp.Symbol(f"I_{len(names) + 1}")
+        return names[rebuilt]
 
     short = {left: shorten(right) for left, right in equations.items()}
-    return short, {symbol: expr for expr, symbol in names.items()}  # type: ignore[return-value]
+    return short, {name: expr for expr, name in names.items()}  # type: ignore[return-value]
 
 
 def _equations(model: Model) -> list[str]:
@@ -66,7 +73,12 @@ def latex(model: Model) -> str:
     symbols = {q.symbol: q.label for q in model.quantities}
     printer = LatexPrinter({"symbol_names": symbols, "mul_symbol": None})
     short, names = _abbreviated(model)
-    body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting), r"\subsection*{Free energy}", _display(printer.doprint(model.free_energy))]
+    body = [
+        rf"\section*{{{_escape(model.title)}}}",
+        _escape(model.setting),
+        r"\subsection*{Free energy}",
+        _display(printer.doprint(model.free_energy)),
+    ]
     body.append(r"\subsection*{Equations, derived}")
     for left, right in short.items():
         head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial R}}{{\partial {printer.doprint(left)}}}"
@@ -88,6 +100,5 @@ def _display(equation: str) -> str:
 
 def _escape(prose: str) -> str:
     for character in "\\&%$#_{}^~":
-        prose = prose.replace(character, rf"\textbackslash{{}}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
+        prose = prose.replace(character, r"\textbackslash{}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
     return prose
-

@@ -122,9 +122,14 @@ def _json_safe(value: Any) -> Any:
 
 
 def solve(
-    model: str | Model, *, settings: Settings | None = None, starts: dict[str, dict[str, float]] | None = None, rule: Rule | str | None = None,
-    throw: bool = False, **controls: Any,
-) -> Solution:  # fmt: skip
+    model: str | Model,
+    *,
+    settings: Settings | None = None,
+    starts: dict[str, dict[str, float]] | None = None,
+    nodes: Rule | None = None,
+    throw: bool = False,
+    **controls: Any,
+) -> Solution:
     """Solve a model at one point, from every start.
 
     Parameters
@@ -134,8 +139,8 @@ def solve(
         Tolerance, damping, accuracy, route.
     starts : dict, optional
         Starting overlaps by name; the model's own by default.
-    rule : Rule or str, optional
-        Sizes of the node sets; a string is the model's option of that name, such as ``rule="max"``.
+    nodes : Rule, optional
+        Sizes of the node sets.
     throw : bool
         Raise ``SolveError`` if a branch fails, instead of reporting its status.
     **controls
@@ -152,10 +157,9 @@ def solve(
     """
     settings = settings or Settings()
     check(settings)
-    rule, controls = split_rule(rule, controls)
     built, values = resolve(model, controls)
     settings = completed(settings, built)
-    rule = rule or default_rule(built)
+    rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
     initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
@@ -175,15 +179,14 @@ def solve(
     return solution
 
 
-def split_rule(rule: Rule | str | None, controls: dict[str, Any]) -> tuple[Rule | None, dict[str, Any]]:
-    """Two things are called rule: node sets, and the location rule, an option of a model (a string)."""
-    return (None, controls | {"rule": rule}) if isinstance(rule, str) else (rule, controls)
-
-
-def default_rule(model: Model) -> Rule:
-    """The default node sets, enlarged where the model asks for it."""
-    rule = Rule()
-    return replace(rule, **{name: int(factor * getattr(rule, name)) for name, factor in model.nodes.items()})
+def default_rule(model: Model, *points: dict[str, float]) -> Rule:
+    """The default node sets, enlarged where the model asks for it at any of the given control values."""
+    sizes: dict[str, float] = {}
+    for values in points:
+        at = {q.symbol: values[q.name] for q in model.controls}
+        for name, need in model.nodes.items():
+            sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
+    return Rule().at_least(sizes)
 
 
 def completed(settings: Settings, model: Model) -> Settings:
@@ -225,13 +228,13 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         return settle(model, x0, c, settings)
     if settings.route == "sampled":
         return _sampled(model, x0, c, settings, rule), 0
-    for level in range(max_level + 1):
+    level = 0
+    while True:
         point = jax.tree.map(np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c)))
         point = judged(model, point, settings)
-        if Status.of(point.status) is not Status.UNRESOLVED:
-            break
-        rule = rule.finer()
-    return point, level
+        if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
+            return point, level
+        rule, level = rule.refined(), level + 1
 
 
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
@@ -246,6 +249,7 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
     point = mean._replace(
         steps=stacked.steps.sum(), residual=stacked.residual.max(), status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
         error_x=error.x, error_hats=error.hats, error_free_energy=error.free_energy, error_observables=error.observables,
+        unresolved=error.x.max(),
     )  # fmt: skip
     return judged(model, point, settings)
 
@@ -267,8 +271,9 @@ def _verdict(model: Model, point: Point, settings: Settings) -> Status:
     if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
         return Status.BOUNDARY
     # The place of a flat optimum may be ill-determined where its value is not: errors there speak for themselves.
-    loose = model.conjugates and np.any(point.error_x > settings.accuracy)
-    if loose or np.any(point.error_observables > 10 * settings.accuracy):
+    loose = model.conjugates and point.unresolved > settings.accuracy
+    allowed = 10 * (settings.accuracy + np.max(point.error_x, initial=0.0) * bool(model.conjugates))
+    if loose or np.any(point.error_observables > allowed):
         return Status.UNRESOLVED
     if model.conjugates and point.radius > 1:
         return Status.NOT_STABLE
@@ -318,7 +323,7 @@ def best_branch(model: Model, branches: list[Branch]) -> int | None:
     return pick(good, key=lambda i: branches[i].free_energy) if good else None
 
 
-def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | str | None = None, **controls: Any) -> dict[str, Any]:
+def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
     Returns
@@ -326,7 +331,6 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | str | Non
     dict with ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or
     ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
     """
-    rule, controls = split_rule(rule, controls)
     built, values = resolve(model, controls)
     if built.path != "compiled":
         raise InputError(f"{built.name} averages over samples and has no evaluation at given overlaps yet: use solve")
@@ -342,7 +346,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | str | Non
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
-        state = jax.tree.map(np.asarray, _evaluator(built, rule or default_rule(built))(jnp.asarray(c), jnp.asarray(x)))
+        state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
@@ -356,5 +360,6 @@ def evaluate(model: str | Model, at: dict[str, float], *, rule: Rule | str | Non
 
 
 @cache
-def _evaluator(model: Model, rule: Rule) -> Any:
+def evaluator(model: Model, rule: Rule) -> Any:
+    """Jitted: (controls, overlaps) -> State."""
     return jax.jit(problem(model, rule, "exact").state)

@@ -8,17 +8,18 @@ the branch it starts from cannot be left (uninformed: towards more information),
 from __future__ import annotations
 
 import datetime
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from equations import Model, Quantity
@@ -28,7 +29,7 @@ from .errors import InputError
 from .lower import Rule
 from .problem import Point, Settings, point_solver
 from .settings import assignments, nearest, number, resolve
-from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, completed, default_rule, double_precision, judged, settled, split_rule, start_vector
+from .solve import COMPILER_OPTIONS, MAX_LEVEL, Solution, check, completed, default_rule, double_precision, judged, settled, start_vector
 
 THREADS = 2
 CHUNKS_PER_THREAD = 8
@@ -65,9 +66,15 @@ def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def sweep(
-    model: str | Model, *, over: Mapping[str, Any], settings: Settings | None = None, warm: str | None = None, rule: Rule | str | None = None,
-    progress: bool | None = None, **controls: Any,
-) -> xr.Dataset:  # fmt: skip
+    model: str | Model,
+    *,
+    over: Mapping[str, Any],
+    settings: Settings | None = None,
+    warm: str | None = None,
+    nodes: Rule | None = None,
+    progress: bool | None = None,
+    **controls: Any,
+) -> xr.Dataset:
     """Solve a model over a grid of one or more controls.
 
     Parameters
@@ -75,7 +82,7 @@ def sweep(
     model : str or Model
     over : dict of control -> values
         The grid is their outer product.
-    settings, rule : optional
+    settings, nodes : optional
         As in ``solve``.
     warm : str, optional
         Control along which each branch starts from its neighbour's solution. The uninformed branch
@@ -96,7 +103,6 @@ def sweep(
     check(settings)
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
-    rule, controls = split_rule(rule, controls)
     built, fixed = resolve(model, controls, partial=over)
     settings = completed(settings, built)
     axes = {name: _axis(built, name, values) for name, values in over.items()}
@@ -108,14 +114,21 @@ def sweep(
     directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
+    rule = nodes or default_rule(built, *_corners(axes, fixed))
     columns, tasks = [], len(built.starts) * int(np.prod([len(a) for a in axes.values()]))
     with _bar(progress) as bar:
         job = bar.add_task(built.name, total=tasks)
         for name, start in built.starts.items():
             lines, restore = _lines(built, axes, fixed, start, warm, directions.get(name, 0))
-            points, levels = _solve_lines(built, lines, settings, rule or default_rule(built), warm is not None, lambda n: bar.advance(job, n))
+            points, levels = _solve_lines(built, lines, settings, rule, warm is not None, lambda n: bar.advance(job, n))
             columns.append((jax.tree.map(restore, points), restore(levels)))
     return _dataset(built, axes, fixed, settings, columns, warm, directions)
+
+
+def _corners(axes: dict[str, np.ndarray], fixed: dict[str, float]) -> list[dict[str, float]]:
+    """The extreme points of the grid: node sets are sized for the most demanding of them."""
+    ends = itertools.product(*((float(a.min()), float(a.max())) for a in axes.values()))
+    return [{**fixed, **dict(zip(axes, corner, strict=True))} for corner in ends]
 
 
 def _axis(model: Model, name: str, values: Any) -> np.ndarray:
@@ -141,7 +154,9 @@ def _direction(model: Model, warm: str, start: str) -> int:
     return information if start == "uninformed" else -information
 
 
-def _lines(model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], start: Any, warm: str | None, direction: int) -> tuple[Lines, Callable[[np.ndarray], np.ndarray]]:
+def _lines(
+    model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], start: Any, warm: str | None, direction: int
+) -> tuple[Lines, Callable[[np.ndarray], np.ndarray]]:
     """Arrange the grid as lines; also the function that puts results back in grid order."""
     names = list(axes)
     order = [n for n in names if n != warm] + ([warm] if warm else [])
@@ -233,7 +248,7 @@ def _refined(model: Model, points: Point, lines: Lines, settings: Settings, rule
         for at in np.ndindex(*levels.shape):
             point = judged(model, Point(*(f[at] for f in fields)), settings)
             if Status.of(int(point.status)) is Status.UNRESOLVED and MAX_LEVEL > 0:
-                point, extra = settled(model, starts[at], controls[at], settings, rule.finer(), MAX_LEVEL - 1)
+                point, extra = settled(model, starts[at], controls[at], settings, rule.refined(), MAX_LEVEL - 1)
                 levels[at] = extra + 1
             for f, value in zip(fields, point, strict=True):
                 f[at] = value
@@ -241,13 +256,20 @@ def _refined(model: Model, points: Point, lines: Lines, settings: Settings, rule
 
 
 def _bar(progress: bool | None) -> Progress:
-    from rich.console import Console  # rich's console reads the terminal when it is made
-
     show = sys.stderr.isatty() if progress is None else progress
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=not show)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not show)
 
 
-def _dataset(model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], settings: Settings, columns: list[tuple[Point, np.ndarray]], warm: str | None, directions: dict[str, int]) -> xr.Dataset:
+def _dataset(
+    model: Model,
+    axes: dict[str, np.ndarray],
+    fixed: dict[str, float],
+    settings: Settings,
+    columns: list[tuple[Point, np.ndarray]],
+    warm: str | None,
+    directions: dict[str, int],
+) -> xr.Dataset:
     dims = [*axes, "branch"]
     rank = len(axes)
     stacked = Point(*(np.stack(parts, axis=rank) for parts in zip(*(p for p, _ in columns), strict=True)))
@@ -280,10 +302,16 @@ def _dataset(model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float],
 
 def _metadata(model: Model, fixed: dict[str, float], settings: Settings) -> dict[str, Any]:
     return {
-        "model": model.name, "title": model.title, "options": dict(model.options), "controls": fixed, "best": model.best,
-        "settings": dict(vars(settings)), "sources": list(model.sources), "starts": {k: {n: str(v) for n, v in s.items()} for k, s in model.starts.items()},
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "version": metadata.version("replica-solver"),
-    }  # fmt: skip
+        "model": model.name,
+        "title": model.title,
+        "options": dict(model.options),
+        "controls": fixed,
+        "best": model.best,
+        "settings": dict(vars(settings)),
+        "sources": list(model.sources),
+        "starts": {k: {n: str(v) for n, v in start.items()} for k, start in model.starts.items()},
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
 
 
 def to_dataset(solution: Solution) -> xr.Dataset:
@@ -297,7 +325,8 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     variables: dict[str, Any] = {n: ("branch", [value(b, n) for b in branches]) for n in sorted(names)}
     variables |= {f"error_{n}": ("branch", [b.error[n] for b in branches]) for n in sorted(names | {"free_energy"})}
     variables["free_energy"] = ("branch", [b.free_energy for b in branches])
-    variables["status"] = ("branch", np.array([b.status.code for b in branches], dtype=np.int16), {"flag_meanings": [s.value for s in Status]})
+    codes = np.array([b.status.code for b in branches], dtype=np.int16)
+    variables["status"] = ("branch", codes, {"flag_meanings": [s.value for s in Status]})
     for n in ("residual", "steps", "spectral_radius", "level"):
         variables[n] = ("branch", [getattr(b, n) for b in branches])
     return xr.Dataset(variables, {"branch": [b.start for b in branches]}, _metadata(solution.model, solution.controls, solution.settings))

@@ -148,4 +148,5 @@ FUNCTIONS: dict[Any, Row] = {
     stable.Logistic: jax.nn.sigmoid,
     stable.LogCosh: log_cosh,
     stable.UnitPower: unit_power,
+    stable.Width: lambda v: jnp.maximum(v, 1e-30),
 }

@@ -2,6 +2,7 @@
 
 from .anderson import anderson
 from .branch import follow
+from .continuation import Curve, Knot, Steps, fold, steepest, trace
 from .fixed_point import Box, check_damping, everywhere, fixed_point
 from .minimise import minimise
 from .newton import newton
@@ -9,6 +10,6 @@ from .result import Iteration, Status
 from .stability import onset, propagate, spectral_radius
 
 __all__ = [
-    "Box", "Iteration", "Status", "anderson", "check_damping", "everywhere", "fixed_point", "follow", "minimise", "newton", "onset",
-    "propagate", "spectral_radius",
+    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "fold", "follow", "minimise",
+    "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
 ]  # fmt: skip

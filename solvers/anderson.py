@@ -15,7 +15,9 @@ from .fixed_point import Box, Map, everywhere, judge
 from .result import RUNNING, Iteration, Status
 
 
-def anderson(f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, memory: int | None = None, box: Box | None = None) -> Iteration:
+def anderson(
+    f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, memory: int | None = None, box: Box | None = None
+) -> Iteration:
     """Accelerate the fixed-point iteration of ``f`` from an iterate of ``fixed_point``.
 
     ``memory`` defaults to min(n, 5). Returns an ``Iteration`` whose ``steps`` include those of ``start``.

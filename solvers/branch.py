@@ -2,7 +2,8 @@
 
 Near a spinodal the accelerators would stall at, or jump from, the ghost of a vanished fixed point. Hence
 plain (damped) iteration runs until its residual is small and shrinking; a polished point is accepted only
-if it meets the tolerance close to where plain iteration was heading; otherwise plain iteration goes on.
+if it meets the tolerance close to where plain iteration was heading, in its direction, and attracts plain
+iteration from there; otherwise plain iteration goes on.
 """
 
 from __future__ import annotations
@@ -23,9 +24,21 @@ SWITCH = 3e-2
 POLISH_STEPS = 25
 REACH = 20.0
 """A polished point may lie this many (residual / (1 - rate)) away from the plain iterate."""
+NEARBY = 1e-3
+"""One plain step from this fraction of the way back to the plain iterate must approach the polished point."""
 
 
-def follow(f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array, box: Box, polish: Polish = "anderson", jacobian: Map | None = None) -> Iteration:
+def follow(
+    f: Map,
+    x0: jax.Array,
+    *,
+    tol: float | jax.Array,
+    max_steps: int | jax.Array,
+    damping: float | jax.Array,
+    box: Box,
+    polish: Polish = "anderson",
+    jacobian: Map | None = None,
+) -> Iteration:
     """The fixed point that plain iteration from ``x0`` reaches, in fewer evaluations.
 
     Parameters are those of ``fixed_point``; ``polish`` names the accelerator ("none": plain iteration
@@ -52,7 +65,12 @@ def follow(f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | ja
         else:
             fine = anderson(f, probe, tol=tol, max_steps=budget, box=box)
         near = jnp.max(jnp.abs(fine.x - probe.x)) <= REACH * probe.residual / (1 - rate) + tol
-        accepted = (fine.status == Status.SUCCESSFUL.code) & near & (probe.residual < coarse.residual)
+        ahead = jnp.vdot(fine.x - probe.x, probe.fx - probe.x) >= 0
+        beside = fine.x + NEARBY * (probe.x - fine.x)
+        image = (1 - damping) * f(beside) + damping * beside
+        attracts = jnp.max(jnp.abs(image - fine.x)) <= jnp.max(jnp.abs(beside - fine.x)) + 2 * tol
+        fine = fine._replace(steps=fine.steps + 1)
+        accepted = (fine.status == Status.SUCCESSFUL.code) & near & ahead & attracts & (probe.residual < coarse.residual)
         done = coarse.status != Status.SUCCESSFUL.code
         done |= coarse.residual <= tol
         rejected = probe._replace(status=jnp.asarray(RUNNING), steps=fine.steps)

@@ -58,7 +58,9 @@ def check_damping(damping: float) -> None:
         raise ValueError(f"damping = {damping:g} must lie in [0, 1): it is the weight on the old iterate, 0 means none")
 
 
-def fixed_point(f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array = 0.0, box: Box | None = None) -> Iteration:
+def fixed_point(
+    f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array = 0.0, box: Box | None = None
+) -> Iteration:
     """Iterate ``f`` from ``x0`` until the undamped residual meets ``tol``.
 
     Parameters

@@ -13,7 +13,15 @@ from .newton import newton
 from .result import Iteration, Status
 
 
-def minimise(value: Callable[[jax.Array], jax.Array], gradient: Callable[[jax.Array], jax.Array], x0: jax.Array, *, tol: float | jax.Array, max_steps: int, box: Box) -> Iteration:
+def minimise(
+    value: Callable[[jax.Array], jax.Array],
+    gradient: Callable[[jax.Array], jax.Array],
+    x0: jax.Array,
+    *,
+    tol: float | jax.Array,
+    max_steps: int,
+    box: Box,
+) -> Iteration:
     """A local minimum with max|gradient| <= tol.
 
     ``value`` must be differentiable by JAX; ``gradient`` is the independent (derived) one that convergence is

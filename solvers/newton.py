@@ -9,7 +9,9 @@ from .fixed_point import Box, Map, everywhere, judge
 from .result import RUNNING, Iteration, Status
 
 
-def newton(f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, jacobian: Map | None = None, box: Box | None = None) -> Iteration:
+def newton(
+    f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, jacobian: Map | None = None, box: Box | None = None
+) -> Iteration:
     """Polish an iterate of ``fixed_point`` by x <- x + (1 - J)^{-1} (F(x) - x).
 
     ``jacobian`` is dF/dx, shape (n, n); by default forward-mode differentiation of ``f``. Each step counts

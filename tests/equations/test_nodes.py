@@ -70,7 +70,9 @@ def test_zero_variance_is_the_value_at_the_mean() -> None:
     assert at(Average(sp.tanh(x), x, m, v), m=0.4, v=0.0) == pytest.approx(np.tanh(0.4), rel=1e-14)
 
 
-@pytest.mark.parametrize(("body", "mean", "exact"), [(sp.Max(0, x), 1.0, 1.0), (sp.Heaviside(x), -2.0, 0.0), (sp.Heaviside(x), 0.0, 0.5), (sp.Abs(x - 1), 0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("body", "mean", "exact"), [(sp.Max(0, x), 1.0, 1.0), (sp.Heaviside(x), -2.0, 0.0), (sp.Heaviside(x), 0.0, 0.5), (sp.Abs(x - 1), 0.0, 1.0)]
+)
 def test_zero_variance_with_a_kink(body: sp.Expr, mean: float, exact: float) -> None:
     assert at(Average(body, x, m, v), m=mean, v=0.0) == pytest.approx(exact, abs=1e-12)
 

@@ -74,7 +74,9 @@ def test_stabilise_recognises(name: str) -> None:
     assert sp.expand(stabilise(raw) - stable) == 0
 
 
-@pytest.mark.parametrize("raw", [sp.log(1 + x**2), sp.log(x), sp.log(c * x), sp.log(1 + 2 * sp.erf(x)), sp.log(2 + sp.exp(x) * y), sp.log(sp.Sum(sp.exp(w[l]), (l, 2, L)))])
+@pytest.mark.parametrize(
+    "raw", [sp.log(1 + x**2), sp.log(x), sp.log(c * x), sp.log(1 + 2 * sp.erf(x)), sp.log(2 + sp.exp(x) * y), sp.log(sp.Sum(sp.exp(w[l]), (l, 2, L)))]
+)
 def test_stabilise_leaves_the_rest_alone(raw: sp.Expr) -> None:
     assert stabilise(raw) == raw
 
@@ -150,7 +152,9 @@ def test_the_whole_chain_from_the_raw_logarithm() -> None:
 @pytest.mark.parametrize(("index", "f"), [(0, LogNdtr), (1, InverseMills), (2, MillsGap), (3, TruncatedVariance)])
 def test_mills_functions_everywhere(index: int, f: type) -> None:
     """1e-12 relative from -1e8 to 30, around every switch of formula included."""
-    points = np.concatenate([-np.logspace(8, 0, 60), np.linspace(-14, -10, 81), np.linspace(-5.5, -3.5, 81), np.linspace(-3.5, 30, 80), [-12.0, -4.0]])
+    points = np.concatenate(
+        [-np.logspace(8, 0, 60), np.linspace(-14, -10, 81), np.linspace(-5.5, -3.5, 81), np.linspace(-3.5, 30, 80), [-12.0, -4.0]]
+    )
     values = np.asarray(function([x], f(x))(points))
     errors = {float(p): relative(u, mills(p)[index]) for p, u in zip(points, values, strict=True)}
     worst = max(errors, key=lambda p: errors[p])
@@ -159,7 +163,7 @@ def test_mills_functions_everywhere(index: int, f: type) -> None:
 
 @given(st.floats(-1e8, 30))
 def test_mills_functions_at_random(point: float) -> None:
-    log_cdf, m, g, v = mills(point)
+    _, m, g, v = mills(point)
     for f, exact in ((InverseMills, m), (MillsGap, g), (TruncatedVariance, v)):
         assert relative(float(FUNCTIONS[f](jnp.asarray(point))), exact) < 1e-12
 

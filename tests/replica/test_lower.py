@@ -64,7 +64,28 @@ def test_special_functions_with_a_value(expr: sp.Expr, point: float, exact: floa
     np.testing.assert_allclose(jax.jit(value)(jnp.full(3, point)), np.full(3, exact), rtol=1e-12)
 
 
-@pytest.mark.parametrize("f", [sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.asinh, sp.atanh, sp.sech, sp.exp, sp.log, sp.sign, sp.Heaviside, sp.Abs])
+@pytest.mark.parametrize(
+    "f",
+    [
+        sp.sin,
+        sp.cos,
+        sp.tan,
+        sp.asin,
+        sp.acos,
+        sp.atan,
+        sp.sinh,
+        sp.cosh,
+        sp.tanh,
+        sp.asinh,
+        sp.atanh,
+        sp.sech,
+        sp.exp,
+        sp.log,
+        sp.sign,
+        sp.Heaviside,
+        sp.Abs,
+    ],
+)
 def test_every_plain_row_is_the_sympy_function(f: type) -> None:
     """A row bound to the wrong function would show here."""
     points = np.array([0.2, 0.55, 0.9])
@@ -175,7 +196,9 @@ def test_small_differences_do_not_cancel() -> None:
 
 def test_powers() -> None:
     n = sp.Symbol("n", real=True)
-    assert function([x, n], x**n + x**-2 + x ** sp.Rational(-3, 2) + x ** sp.Rational(1, 3))(2.0, 1.7) == pytest.approx(2**1.7 + 0.25 + 2**-1.5 + 2 ** (1 / 3), rel=1e-15)
+    assert function([x, n], x**n + x**-2 + x ** sp.Rational(-3, 2) + x ** sp.Rational(1, 3))(2.0, 1.7) == pytest.approx(
+        2**1.7 + 0.25 + 2**-1.5 + 2 ** (1 / 3), rel=1e-15
+    )
     assert function([x], x**3)(-2.0) == -8
 
 
@@ -234,4 +257,8 @@ def test_values_cached_at_binding_do_not_leak(body: sp.Expr, unknown: sp.Symbol)
 
 def test_lowering_composes_with_grad_and_vmap() -> None:
     value = function([a, b], Average(sp.exp(a * z), z, b, 1))
-    np.testing.assert_allclose(jax.vmap(jax.grad(value), in_axes=(0, None))(jnp.array([0.1, 0.5]), 0.2), [(0.2 + u) * np.exp(0.2 * u + u * u / 2) for u in (0.1, 0.5)], rtol=1e-12)
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(value), in_axes=(0, None))(jnp.array([0.1, 0.5]), 0.2),
+        [(0.2 + u) * np.exp(0.2 * u + u * u / 2) for u in (0.1, 0.5)],
+        rtol=1e-12,
+    )

@@ -1,0 +1,87 @@
+"""slr-population: reference values, closed forms, the Bayes bound."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import replica
+
+TABLE = csv.DictReader((Path(__file__).parents[1] / "data" / "slr_population.csv").open())
+ROWS = [r for r in TABLE if r["rule"] == "spiked" and ":" not in r["L"]]
+CORRECTED = {("10", "9", "bayes"): (0.142649, 5e-6)}
+"""See tests/data/README.md: the table's value is off by 4.5 times its stated error."""
+
+
+def best(activation: str, **controls: float) -> replica.Branch:
+    solution = replica.solve("slr-population", activation=activation, **controls)
+    assert solution.best is not None, [b.status for b in solution.branches]
+    return solution.branches[solution.best]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: "L={L} nu={nu} {activation}".format(**r))
+def test_reference_excess_risks(row: dict[str, str]) -> None:
+    value, tolerance = CORRECTED.get((row["L"], row["nu"], row["activation"]), (float(row["excess_risk"]), float(row["abs_tol"])))
+    branch = best(row["activation"], L=float(row["L"]), nu=float(row["nu"]), Delta=0.1)
+    assert branch.observables["excess_risk"] == pytest.approx(value, abs=tolerance)
+    assert branch.observables["risk"] == pytest.approx(0.1 + branch.observables["excess_risk"], abs=1e-12)
+    assert branch.error["risk"] < max(tolerance, 1e-6)
+
+
+@given(length=st.integers(1, 500), nu=st.floats(0.0, 50.0))
+def test_linear_closed_forms(length: int, nu: float) -> None:
+    pure = best("linear_pure", L=length, nu=nu, Delta=0.0).observables["excess_risk"]
+    assert pure == pytest.approx(length / (length + nu), abs=1e-9)
+    if nu > 0.01:
+        linear = best("linear", L=length, nu=nu, Delta=0.0).observables["excess_risk"]
+        assert linear == pytest.approx(length * (length - 1) / (length**2 + nu * (length - 1)), abs=1e-8)
+
+
+@pytest.mark.parametrize(("L", "nu"), [(2, 1.0), (3, 4.0), (20, 9.0)])
+def test_softmax_reaches_bayes_at_scale_sqrt_nu(L: int, nu: float) -> None:
+    branch = best("softmax", L=L, nu=nu, Delta=0.0)
+    assert branch.overlaps["scale"] == pytest.approx(np.sqrt(nu), abs=1e-5)
+    assert branch.observables["excess_risk"] == pytest.approx(branch.observables["population_bayes_risk"], abs=1e-8)
+    at = replica.evaluate("slr-population", {"scale": float(np.sqrt(nu))}, activation="softmax", L=L, nu=nu, Delta=0.0)
+    assert at["residual"] < 1e-7, "stationary there"
+
+
+def test_no_activation_undercuts_bayes() -> None:
+    for activation in ("linear", "erf", "sigmoid", "softplus", "softmax"):
+        seen = best(activation, L=5, nu=4, Delta=0.3).observables
+        assert seen["risk"] >= seen["population_bayes_risk"] - 1e-8
+
+
+def test_bayes_risk_by_sampling() -> None:
+    rng = np.random.default_rng(1)
+    length, nu, n = 5, 4.0, 400_000
+    key = rng.standard_normal((n, length))
+    key[:, 0] += np.sqrt(nu)
+    s = np.exp(np.sqrt(nu) * key)
+    s /= s.sum(axis=1, keepdims=True)
+    exact = best("bayes", L=length, nu=nu, Delta=0.0).observables["excess_risk"]
+    for sample in (s[:, 0], (s**2).sum(axis=1)):
+        assert abs(1 - sample.mean() - exact) < 4 * sample.std() / np.sqrt(n)
+
+
+def test_softplus_risk_by_sampling() -> None:
+    rng = np.random.default_rng(2)
+    length, nu, n, scale = 3, 2.0, 400_000, 2.5
+    key = rng.standard_normal((n, length))
+    key[:, 0] += np.sqrt(nu)
+    phi = np.logaddexp(0, scale * key)
+    sigma = phi / phi.sum(axis=1, keepdims=True)
+    risk = replica.evaluate("slr-population", {"scale": scale}, activation="softplus", L=length, nu=nu, Delta=0.0)["observables"]["risk"]
+    first, second = sigma[:, 0], (sigma**2).sum(axis=1)
+    spread = 2 * first.mean() / second.mean() * first.std() + first.mean() ** 2 / second.mean() ** 2 * second.std()
+    assert abs(1 - first.mean() ** 2 / second.mean() - risk) < 4 * spread / np.sqrt(n)
+
+
+def test_option_names_do_not_collide_with_arguments() -> None:
+    """``rule`` is an option of the SLR models; the node sets are ``nodes``."""
+    assert replica.solve("slr-population", activation="linear", rule="spiked", L=2, nu=1, Delta=0.0).best == 0
+    swept = replica.sweep("slr-population", over={"nu": [1.0, 2.0]}, activation="linear", rule="spiked", L=2, Delta=0.0)
+    assert swept.attrs["options"] == {"activation": "linear", "rule": "spiked"}
