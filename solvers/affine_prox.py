@@ -37,7 +37,7 @@ def residual(at: Channel, intercept: jax.Array, slope: jax.Array) -> jax.Array:
     _, statistics = _statistics(at, intercept, slope)
     end = (1 - 1e-15) / jnp.sqrt(width * at.value_width)
 
-    def step(state: tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         r, low, high, _, count = state
         value, rise = _equation(r, at, statistics, width)
         low, high = jnp.where(value < 0, r, low), jnp.where(value > 0, r, high)

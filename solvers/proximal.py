@@ -120,10 +120,11 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
         falls = (height < now.height - noise) | ((height <= now.height + noise) & smaller)
         open_ = error(at, now) > tolerance
         taken = positive & falls & open_
-        kept = [jnp.where(taken, a, b) for a, b in ((trial, now.chi), (height, now.height), (gradient, now.gradient), (hessian, now.hessian))]
+        moved = now._replace(chi=trial, height=height, gradient=gradient, hessian=hessian)
+        kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, now)
         eased = jnp.where(now.tau > 1e-3 * unit, now.tau / 10, 0.0)
         raised = jnp.maximum(5 * now.tau, 0.1 * unit)
-        return Descent(*kept, jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), now.steps + 1)
+        return kept._replace(tau=jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), steps=now.steps + 1)
 
     def running(now: Descent) -> jax.Array:
         return (now.steps < max_steps) & jnp.any(error(at, now) > tolerance)

@@ -125,6 +125,7 @@ def test_frozen_keys_leave_ridge_regression_on_attended_tokens() -> None:
     np.testing.assert_allclose((z - at.value) / 0.6, force, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_jacobian_is_the_derivative_of_the_map() -> None:
     for activation in ("softmax", "linear"):
         here = ensemble(POINT | {"activation": activation}, 7)
@@ -137,6 +138,7 @@ def test_the_jacobian_is_the_derivative_of_the_map() -> None:
             np.testing.assert_allclose(slope[:, i], difference, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_affine_route_and_generic_newton_agree_on_the_same_samples() -> None:
     given = POINT | {"activation": "linear", "lam_k": 0.5, "lam_v": 0.5}
     here = ensemble(given, 7)

@@ -49,6 +49,7 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
         assert full(np.concatenate([chi[:, i], z])) == pytest.approx(float(height[i]), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_search_is_not_beaten_by_many_random_starts() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
     chi, _, _ = proximal.search(attend, at, at.key)
