@@ -107,6 +107,7 @@ def ensemble(given: dict[str, Any], level: int = 8) -> Ensemble:
     return Ensemble(model, data, 1, np.array([values[q.name] for q in model.controls]))
 
 
+@pytest.mark.slow
 def test_frozen_keys_leave_ridge_regression_on_attended_tokens() -> None:
     """At m_k = q_k = 1, V_k -> 0: V_v = 1/(lam + alpha E[S/(1 + V_v S)]), S = |s|^2, by the linear response (exact) form."""
     given = POINT | {"lam_k": 1e9}

@@ -60,7 +60,7 @@ def test_best_is_the_larger_free_entropy_and_both_risks_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize(("L", "nu", "Delta"), [(2, 1.0, 0.1), (4, 2.0, 0.5), (50, 3.0, 0.01)])
+@pytest.mark.parametrize(("L", "nu", "Delta"), [(2, 1.0, 0.1), (4, 2.0, 0.5), pytest.param(50, 3.0, 0.01, marks=pytest.mark.slow)])
 def test_small_sample_limit(L: int, nu: float, Delta: float) -> None:
     alpha = 1e-4
     hats = solve(alpha=alpha, L=L, nu=nu, Delta=Delta).branch("uninformed").conjugates
