@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from . import store
 from .diagram import TRANSITIONS, phase_diagram
 from .errors import InputError, SolveError
 from .phase import NAMES, Thresholds, checked, thresholds
-from .sweep import read_over
+from .sweep import progress_bar, read_over
 
 
 def run(
@@ -54,16 +52,7 @@ def _diagram(
     names = [pair.partition("=")[0].strip() for pair in over]
     built, _ = checked(model, control, given, tuple(names))
     axes = read_over(built, over)
-    console = Console(stderr=True)
-    columns = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=quiet or not console.is_terminal,
-    )
-    with columns as bar:
+    with progress_bar(False if quiet else None) as bar:
         job = bar.add_task(built.name, total=sum(map(len, axes.values())))
         dataset = phase_diagram(model, control, over=axes, within=within, accuracy=accuracy, done=lambda n: bar.advance(job, n), **given)
     store.save(output, dataset.assign_attrs(command=command), force=force)

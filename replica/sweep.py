@@ -116,7 +116,7 @@ def sweep(
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
     rule = nodes or default_rule(built, *_corners(axes, fixed))
     columns, tasks = [], len(built.starts) * int(np.prod([len(a) for a in axes.values()]))
-    with _bar(progress) as bar:
+    with progress_bar(progress) as bar:
         job = bar.add_task(built.name, total=tasks)
         for name, start in built.starts.items():
             lines, restore = _lines(built, axes, fixed, start, warm, directions.get(name, 0))
@@ -255,7 +255,8 @@ def _refined(model: Model, points: Point, lines: Lines, settings: Settings, rule
     return Point(*fields), levels
 
 
-def _bar(progress: bool | None) -> Progress:
+def progress_bar(progress: bool | None) -> Progress:
+    """A bar on the error stream; None: only if that is a terminal."""
     show = sys.stderr.isatty() if progress is None else progress
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), disable=not show)
