@@ -5,7 +5,8 @@ Pieces bound the memory, let fast samples not wait for slow ones elsewhere, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,10 +17,13 @@ import numpy as np
 from equations import Model
 from solvers.sampling import Samples
 
+from .precision import double_precision
 from .proximal_map import ProximalMap, proximal_map
 
 QUICK = {"xla_backend_optimization_level": 1}
 """For what runs a few times per solve: it compiles faster and runs no slower."""
+THREADS = 2
+"""Pieces at a time: XLA runs the loops of a minimisation on one core."""
 
 
 class Minima(NamedTuple):
@@ -133,23 +137,22 @@ class Ensemble:
     def search(self, x: np.ndarray, known: Minima) -> Minima:
         """The minima from several starts, and which of them are new."""
         x_ = jnp.asarray(x)
-        results = [self._run.search(x_, self._c, piece, k) for piece, k in zip(self._flat, known.found, strict=True)]
+        results = _each(lambda piece, k: self._run.search(x_, self._c, piece, k), self._flat, known.found)
         return Minima(*map(list, zip(*results, strict=True)))
 
     def image(self, x: np.ndarray, known: Minima) -> tuple[np.ndarray, Minima]:
         """F(x) and the minima followed to x."""
         x_ = jnp.asarray(x)
-        results = [self._run.image(x_, self._c, piece, k) for piece, k in zip(self._flat, known.found, strict=True)]
+        results = _each(lambda piece, k: self._run.image(x_, self._c, piece, k), self._flat, known.found)
         update, _ = self._run.update(x_, sum(a for a, _ in results), self._c)
         return np.asarray(update), known._replace(found=[f for _, f in results])
 
     def slope(self, x: np.ndarray, minima: Minima) -> np.ndarray:
         """dF/dx."""
         x_ = jnp.asarray(x)
-        at = list(zip(self._flat, minima.found, strict=True))
-        a = sum(self._run.image(x_, self._c, *pair)[0] for pair in at)
+        a = sum(value for value, _ in _each(lambda piece, k: self._run.image(x_, self._c, piece, k), self._flat, minima.found))
         _, (by_x, by_a) = self._run.update(x_, a, self._c)
-        return np.asarray(by_x + by_a @ sum(self._run.slope(x_, self._c, *pair) for pair in at))
+        return np.asarray(by_x + by_a @ sum(_each(lambda piece, k: self._run.slope(x_, self._c, piece, k), self._flat, minima.found)))
 
     def update(self, x: np.ndarray, averages: np.ndarray) -> np.ndarray:
         """F(x) from averages at x."""
@@ -160,9 +163,21 @@ class Ensemble:
         """Everything the model defines at ``x``, set by set."""
         x_ = jnp.asarray(x)
         rows = [[_by_set(m, self._sets) for m in row] for row in zip(*minima, strict=True)]
-        results = [self._run.details(x_, self._c, piece, *row) for piece, row in zip(self._by_set, rows, strict=True)]
+        results = _each(lambda piece, row: self._run.details(x_, self._c, piece, *row), self._by_set, rows)
         averages, slopes = sum(a for a, _ in results), sum(s for _, s in results)
         return jax.tree.map(np.asarray, self._run.closing(x_, self._c, averages, jnp.mean(slopes, axis=0)))
+
+
+def _each(work: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
+    """``work`` on every piece, ``THREADS`` at a time."""
+
+    def one(*arguments: Any) -> Any:
+        with double_precision():
+            return jax.block_until_ready(work(*arguments))
+
+    first = one(*(entries[0] for entries in lists))  # compiles; the threads then share the program
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [first, *pool.map(one, *(entries[1:] for entries in lists))]
 
 
 def flattened(piece: Samples) -> Samples:

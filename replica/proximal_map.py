@@ -31,7 +31,7 @@ from equations.envelope import (
     linear_predictor,
 )
 from equations.kinks import samples as samples_of
-from solvers import affine_prox, proximal
+from solvers import affine_prox, proximal, valleys
 from solvers.proximal import Channel
 from solvers.sampling import Samples
 
@@ -161,8 +161,7 @@ class ProximalMap:
         if self.affine:
             r = affine_prox.residual(at, *self._affine_values(c))
             return r, ~jnp.isfinite(r)
-        end = proximal.descend(self.attend(c), at, known)
-        return end.chi, ~(proximal.error(at, end) <= 1e3 * proximal.TOLERANCE)
+        return valleys.follow(self.attend(c), at, known)
 
     def search(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """The minimiser from several starts, where it is not the one that ``known`` leads to, and where that failed."""
@@ -170,7 +169,7 @@ class ProximalMap:
         if self.affine:  # one root, one minimum
             r = affine_prox.residual(at, *self._affine_values(c))
             return r, jnp.zeros(r.shape, dtype=bool), ~jnp.isfinite(r)
-        return proximal.search(self.attend(c), at, known)
+        return valleys.search(self.attend(c), at, known)
 
     def unknown(self, data: Samples) -> jax.Array:
         """Something to start the first search from."""

@@ -2,7 +2,7 @@ r"""Solve a model with a Moreau envelope: branch by branch, on samples, with a s
 
 One start is followed on few samples, then refined on more of them until the errors meet ``settings.accuracy``. On each
 level: search the minima from several starts, solve the fixed point with warm-started minima, search again; repeat while
-samples change their valley. Over the independent sets s of samples, with h_s the conjugates of one set at the solution,
+samples change their valley and that still moves the overlaps. Over the independent sets s of samples, with h_s the conjugates of one set at the solution,
 
     delta x_s = (1 - J)^{-1} R'(h) (h_s - h),   delta O_s = O_s(x) - O(x) + O'(x) delta x_s,   error = 2 std_s / sqrt(sets)
 
@@ -31,6 +31,8 @@ ROUNDS = 4
 """Searches on one level before samples that still change their valley are left alone."""
 DAMPING = 0.3
 """Least damping: undamped, the conjugates of a non-convex loss overshoot."""
+SETTLED = 0.1
+"""Part of the accuracy by which the last change of valleys may move the overlaps without being followed by another search."""
 SIGNIFICANT = 5.0
 """Standard errors by which the two forms of V_hat must differ to be called different."""
 
@@ -81,8 +83,8 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
         excess = _excess(model, point, settings.accuracy)
         if not excess > 1:
             break
-        # The error falls at least as the square root of the number of samples.
-        level = min(LAST_LEVEL, level + max(1, int(np.ceil(2 * np.log2(excess)))))
+        # Randomised quasi-Monte Carlo: the error falls somewhat faster than the square root of the number of samples.
+        level = min(LAST_LEVEL, level + max(1, int(np.ceil(1.5 * np.log2(excess)))))
         point = _at_level(model, point.x, c, settings, level)
         steps += int(point.steps)
     return _judged(model, point._replace(steps=np.asarray(steps)), settings), level - FIRST_LEVEL
@@ -91,12 +93,13 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
 def _solve_level(model: Model, ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> Point:
     damping, inside, steps = max(settings.damping, DAMPING), _domain(model), 0
     minima = ensemble.search(x0, ensemble.unknown())
-    for _ in range(ROUNDS):
+    for again in range(ROUNDS):
         end = warm_fixed_point(
             ensemble.image, ensemble.slope, x0, minima, tol=settings.tol, max_steps=settings.max_steps, damping=damping, inside=inside
         )
+        moved = _relative(model, np.abs(end.x - x0), end.x)
         steps, x0 = steps + end.steps, end.x
-        if end.status is not Status.SUCCESSFUL:
+        if end.status is not Status.SUCCESSFUL or (again and moved <= SETTLED * settings.accuracy):
             break
         minima = ensemble.search(x0, end.state)
         if not minima.any_changed:
@@ -144,9 +147,13 @@ def _excess(model: Model, point: Point, accuracy: float) -> float:
     """
     names = list(model.observables)
     risks = [names.index(n) for n in ("risk", "training_loss")]
+    return max(_relative(model, point.error_x, point.x), float(np.max(point.error_observables[risks]))) / accuracy
+
+
+def _relative(model: Model, change: np.ndarray, x: np.ndarray) -> float:
+    """The largest entry of ``change`` in m and q, relative above 1."""
     overlaps = [i for i, q in enumerate(model.overlaps) if not q.name.startswith("V_")]
-    errors = np.concatenate([(point.error_x / np.maximum(1, np.abs(point.x)))[overlaps], point.error_observables[risks]])
-    return float(np.max(errors)) / accuracy
+    return float(np.max((change / np.maximum(1, np.abs(x)))[overlaps]))
 
 
 def _judged(model: Model, point: Point, settings: Settings) -> Point:

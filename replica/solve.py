@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -18,19 +16,13 @@ from solvers import Status, check_damping
 
 from .errors import InputError, SolveError
 from .lower import Rule
+from .precision import double_precision
 from .problem import Point, Settings, point_solver, problem
 from .proximal_solve import settle, settle_starts
 from .settings import nearest, resolve
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
-
-
-@contextmanager
-def double_precision() -> Iterator[None]:
-    """The one place where float64 is switched on; the caller's JAX configuration is left as it was."""
-    with jax.enable_x64(True):
-        yield
 
 
 @dataclass(frozen=True)

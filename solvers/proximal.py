@@ -30,6 +30,10 @@ class Channel(NamedTuple):
     key_width: jax.Array
     value_width: jax.Array
 
+    def of(self, samples: jax.Array) -> Channel:
+        """The problems of some samples."""
+        return self._replace(key=self.key[:, samples], value=self.value[:, samples], label=self.label[samples])
+
 
 class Descent(NamedTuple):
     """State of the minimisation: chi (L, n), h (n,), its gradient (L, n) and Hessian (L, L, n), tau (n,), steps."""
@@ -44,10 +48,6 @@ class Descent(NamedTuple):
 
 TOLERANCE = 1e-11
 """On V_k max|grad h|, the distance in chi that a gradient step would move, relative to 1 + max|chi|."""
-
-
-ROUGH = 1e-3
-"""The same while valleys are compared: h is then known to about the square of it."""
 
 
 def reduced(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
@@ -131,49 +131,6 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
 
     start = Descent(chi, *_expand(attend, at, chi), jnp.zeros(chi.shape[1]), jnp.asarray(0))
     return jax.lax.while_loop(running, step, start)
-
-
-def starting_points(at: Channel) -> jax.Array:
-    """Where to begin: omega_k, and omega_k with one token moved by -1, 1 or 2 widths; shape (3 L + 1, L, n)."""
-    eye = jnp.eye(at.key.shape[0])
-    shifts = jnp.concatenate([jnp.zeros((1, len(eye))), eye, -eye, 2 * eye])
-    return at.key + jnp.sqrt(at.key_width) * shifts[:, :, None]
-
-
-def _rough(attend: Attention, at: Channel, start: jax.Array, bar: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """chi and h a few steps below ``start``; more of them for the unfinished samples that are lowest relative to ``bar``.
-
-    Without the second part all samples would wait for the few whose path is long.
-    """
-    few = descend(attend, at, start, max_steps=10, tolerance=ROUGH)
-    promise = jnp.where(error(at, few) > ROUGH, few.height - bar, jnp.inf)
-    chosen = jnp.argsort(promise)[: -(-bar.shape[0] // 4)]
-    part = Channel(at.key[:, chosen], at.value[:, chosen], at.label[chosen], at.key_width, at.value_width)
-    more = descend(attend, part, few.chi[:, chosen], max_steps=25, tolerance=ROUGH)
-    return few.chi.at[:, chosen].set(more.chi), few.height.at[chosen].set(more.height)
-
-
-def search(attend: Attention, at: Channel, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The lowest minimum found from ``known`` and every starting point.
-
-    Returns
-    -------
-    chi : (L, n)
-    changed : (n,), where it lies lower than the one that ``known`` leads to
-    failed : (n,), where no gradient small enough was reached
-    """
-    first = descend(attend, at, known)
-
-    def better(best: tuple[jax.Array, jax.Array], start: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
-        chi, height = best
-        other, lower = _rough(attend, at, start, height)
-        falls = lower < height - 1e-8 * (1 + jnp.abs(height))
-        return (jnp.where(falls, other, chi), jnp.where(falls, lower, height)), None
-
-    (chi, height), _ = jax.lax.scan(better, (first.chi, first.height), starting_points(at))
-    changed = height < first.height
-    last = descend(attend, at, chi)
-    return last.chi, changed, ~(error(at, last) <= 1e3 * TOLERANCE)
 
 
 def responsive(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:

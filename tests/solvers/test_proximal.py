@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from solvers import Status, affine_prox, proximal
+from solvers import Status, affine_prox, proximal, valleys
 from solvers.proximal import Channel
 from solvers.sampling import single_location, whiten
 from solvers.warm import warm_fixed_point
@@ -31,7 +31,7 @@ def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.
 def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) -> None:
     """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as low."""
     attend, at, tokens = ATTENTION[name], channel(3, 6), 3
-    chi, _, failed = proximal.search(attend, at, at.key)
+    chi, _, failed = valleys.search(attend, at, at.key)
     height = proximal.reduced(attend, at, chi)
     assert not np.any(failed)
     rng = np.random.default_rng(1)
@@ -52,7 +52,7 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
 @pytest.mark.slow
 def test_search_is_not_beaten_by_many_random_starts() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
-    chi, _, _ = proximal.search(attend, at, at.key)
+    chi, _, _ = valleys.search(attend, at, at.key)
     height, rng = proximal.reduced(attend, at, chi), np.random.default_rng(2)
     for scale in (1.0, 3.0, 3.0, 6.0, 6.0, 9.0):
         other = proximal.descend(attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6)
@@ -62,7 +62,7 @@ def test_search_is_not_beaten_by_many_random_starts() -> None:
 def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
     alone = proximal.descend(attend, at, at.key)
-    chi, changed, _ = proximal.search(attend, at, at.key)
+    chi, changed, _ = valleys.search(attend, at, at.key)
     gain = alone.height - proximal.reduced(attend, at, chi)
     assert np.array_equal(changed, gain > 1e-8 * (1 + np.abs(alone.height)))
     assert 0 < np.mean(changed) < 0.2
@@ -70,7 +70,7 @@ def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
 
 def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
     at = channel(4, 500)
-    chi, _, failed = proximal.search(lambda c: 0.3 + 1.4 * c, at, at.key)
+    chi, _, failed = valleys.search(lambda c: 0.3 + 1.4 * c, at, at.key)
     r = affine_prox.residual(at, jnp.array(0.3), jnp.array(1.4))
     exact, z = affine_prox.minimiser(at, jnp.array(0.3), jnp.array(1.4), r)
     assert not np.any(failed)
@@ -109,7 +109,7 @@ def test_solve_spd() -> None:
 def test_a_nan_centre_is_reported_as_failed() -> None:
     at = channel(2, 4)
     at = at._replace(key=at.key.at[0, 1].set(jnp.nan))
-    assert list(proximal.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
+    assert list(valleys.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
 
 
 def test_whitened_points_have_exact_second_moments() -> None:
