@@ -167,6 +167,10 @@ class ProxFailure(_AtMinimiser):
     head = "prox_failure"
 
 
+RESPONSES = (ForceDivergence, ForceResponse, BasinChange, ProxFailure)
+"""What is computed numerically beside the minimiser, and not differentiated."""
+
+
 class AtProx(sp.Expr):
     """``expr``, in the fields x_a[l] of an envelope, at its minimiser."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,17 @@ class Closing:
     def free_energy(self, x: jax.Array, hats: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
         """The free energy at given overlaps and conjugates."""
         return self._evaluate([self.model.free_energy], c, (self._x, x), (self._hats, hats), self._averaged(averages))[0]
+
+    def for_observable(self, name: str) -> tuple[list[sp.Expr], Callable[[jax.Array, jax.Array, jax.Array], jax.Array]]:
+        """The averages that the equations and one observable need, those of ``first`` leading, and that observable of (x, averages, c)."""
+        expr = self.model.observables[name]
+        nodes = list(dict.fromkeys([*self.first, *_averages([expr])]))
+        names = [self._names[node] for node in nodes]
+
+        def observable(x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
+            return self._evaluate([expr], c, (self._x, x), (names, averages))[0]
+
+        return nodes, observable
 
     def observables(self, x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
         """Observables, in the order of ``model.observables``."""

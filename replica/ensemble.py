@@ -118,12 +118,46 @@ def _closing(parts: ProximalMap, x: jax.Array, c: jax.Array, a: jax.Array, slope
     )  # fmt: skip
 
 
+class Tuning(NamedTuple):
+    """The jitted parts of a derivative of one observable in the controls."""
+
+    averages: Callable[..., Any]
+    closing: Callable[..., Any]
+
+
+@cache
+def tuning(model: Model, tokens: int, name: str) -> Tuning:
+    """Compiled once per model, number of tokens and observable."""
+    parts = proximal_map(model, tokens)
+    closing = parts.closing
+    nodes, observable = closing.for_observable(name)
+
+    def averages(x: jax.Array, c: jax.Array, basis: jax.Array, data: Samples, found: jax.Array) -> tuple[jax.Array, Any]:
+        def at(x: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value = parts.averages(x, c + t @ basis, data, found, nodes)
+            return value, value
+
+        slopes, value = jax.jacfwd(at, argnums=(0, 1), has_aux=True)(x, jnp.zeros(len(basis)))
+        return value, slopes
+
+    def along(x: jax.Array, c: jax.Array, basis: jax.Array, a: jax.Array, by_x: jax.Array, by_t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def at(x: jax.Array, t: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return closing.update(x, a, c + t @ basis), observable(x, a, c + t @ basis)
+
+        origin = jnp.zeros(len(basis))
+        (update_x, update_t, update_a), (seen_x, seen_t, seen_a) = jax.jacfwd(at, argnums=(0, 1, 2))(x, origin, a)
+        moved = jnp.linalg.solve(jnp.eye(len(x)) - update_x - update_a @ by_x, update_t + update_a @ by_t)
+        return at(x, origin, a)[1], seen_t + seen_a @ by_t + (seen_x + seen_a @ by_x) @ moved
+
+    return Tuning(jax.jit(averages, compiler_options=QUICK), jax.jit(along, compiler_options=QUICK))
+
+
 class Ensemble:
     """The map of ``model`` on ``data``, at the control values ``c``, in ``pieces`` pieces."""
 
     def __init__(self, model: Model, data: Samples, pieces: int, c: np.ndarray) -> None:
         tokens = data.tokens.shape[-1]
-        self._run, self._parts, self._c = compiled(model, tokens), proximal_map(model, tokens), jnp.asarray(c)
+        self.model, self._run, self._parts, self._c = model, compiled(model, tokens), proximal_map(model, tokens), jnp.asarray(c)
         self._sets = data.common.shape[0]
         split = zip(*(np.split(array, pieces, axis=axis) for array, axis in zip(data, (1, 2, 1), strict=True)), strict=True)
         self._by_set = [Samples(*map(jnp.asarray, piece)) for piece in split]
@@ -158,6 +192,17 @@ class Ensemble:
         """F(x) from averages at x."""
         first = jnp.asarray(averages)[: len(self._parts.closing.first)]
         return np.asarray(self._run.update(jnp.asarray(x), first, self._c)[0])
+
+    def tuned(self, x: np.ndarray, minima: Minima, name: str, basis: np.ndarray) -> tuple[float, np.ndarray]:
+        """The observable ``name`` and its derivative along the rows of ``basis``, directions in the space of controls.
+
+        The overlaps follow the controls: dx/dt = (1 - J)^{-1} dF/dt, by the implicit function theorem.
+        """
+        run, x_, t = tuning(self.model, self._parts.tokens, name), jnp.asarray(x), jnp.asarray(basis)
+        results = _each(lambda piece, k: run.averages(x_, self._c, t, piece, k), self._flat, minima.found)
+        averages, (by_x, by_t) = jax.tree.map(lambda *a: sum(a), *results)
+        value, gradient = run.closing(x_, self._c, t, averages, by_x, by_t)
+        return float(value), np.asarray(gradient)
 
     def report(self, x: np.ndarray, minima: Minima) -> Report:
         """Everything the model defines at ``x``, set by set."""

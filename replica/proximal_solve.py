@@ -2,7 +2,8 @@ r"""Solve a model with a Moreau envelope: branch by branch, on samples, with a s
 
 One start is followed on few samples, then refined on more of them until the errors meet ``settings.accuracy``. On each
 level: search the minima from several starts, solve the fixed point with warm-started minima, search again; repeat while
-samples change their valley and that still moves the overlaps. Over the independent sets s of samples, with h_s the conjugates of one set at the solution,
+samples change their valley and that still moves the overlaps. Over the independent sets s of samples, with h_s the conjugates
+of one set at the solution,
 
     delta x_s = (1 - J)^{-1} R'(h) (h_s - h),   delta O_s = O_s(x) - O(x) + O'(x) delta x_s,   error = 2 std_s / sqrt(sets)
 
@@ -70,10 +71,16 @@ def _meet(a: Point, b: Point) -> bool:
 
 
 def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, level: int) -> Point:
+    ensemble = ensemble_at(model, c, level)
+    end, minima = fixed_point(ensemble, x0, settings)
+    return _point(ensemble, end, minima)
+
+
+def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> Ensemble:
+    """The map on 2**level samples per set, in pieces of one shape on every level (compiled once)."""
     names = [q.name for q in model.controls]
     data = samples(int(c[names.index("L")]), model.options["rule"], float(c[names.index("nu")]), level)
-    # The pieces have one shape on every level, and are compiled once.
-    return _solve_level(model, Ensemble(model, data, 2 ** (level - FIRST_LEVEL), c), x0, settings)
+    return Ensemble(model, data, 2 ** (level - FIRST_LEVEL), c)
 
 
 def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
@@ -90,8 +97,10 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
     return _judged(model, point._replace(steps=np.asarray(steps)), settings), level - FIRST_LEVEL
 
 
-def _solve_level(model: Model, ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> Point:
-    damping, inside, steps = max(settings.damping, DAMPING), _domain(model), 0
+def fixed_point(ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> tuple[Ended, Minima]:
+    """The fixed point that ``x0`` leads to, with minima searched from several starts before and after."""
+    model, damping, steps = ensemble.model, max(settings.damping, DAMPING), 0
+    inside = _domain(model)
     minima = ensemble.search(x0, ensemble.unknown())
     for again in range(ROUNDS):
         end = warm_fixed_point(
@@ -104,7 +113,7 @@ def _solve_level(model: Model, ensemble: Ensemble, x0: np.ndarray, settings: Set
         minima = ensemble.search(x0, end.state)
         if not minima.any_changed:
             break
-    return _point(ensemble, end._replace(steps=steps), minima)
+    return end._replace(steps=steps), minima
 
 
 def _domain(model: Model) -> Callable[[np.ndarray], bool]:

@@ -27,6 +27,7 @@ class Status(enum.Enum):
     FORMS_DIFFER = (
         "successful, but the Stein and the linear-response form of V_hat differ beyond their errors: the minimiser jumps, replica symmetry is suspect"
     )
+    AT_EDGE = "the optimum lies beyond the edge of the range that was searched"
 
     @property
     def code(self) -> int:
