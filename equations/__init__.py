@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigner
 from .ansatz import Model, ModelError, derive, jacobian
@@ -19,15 +20,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A model and the string options it is built with (the first value of each is the default)."""
+    """A model and the string options it is built with (the first value of each is the default).
+
+    ``free`` reads options of free form: value -> canonical text, None if the value is an ordinary one (a name listed in
+    ``options``, a number for the control of that name), ValueError if it makes no sense.
+    """
 
     build: Callable[..., Model]
     options: Mapping[str, tuple[str, ...]]
     docstring: str
+    free: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
 
 
 def _family(module: object) -> ModelFamily:
-    return ModelFamily(module.build, module.OPTIONS, module.__doc__ or "")  # type: ignore[attr-defined]
+    return ModelFamily(module.build, module.OPTIONS, module.__doc__ or "", getattr(module, "FREE", {}))  # type: ignore[attr-defined]
 
 
 MODELS: dict[str, ModelFamily] = {

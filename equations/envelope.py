@@ -197,6 +197,10 @@ class AtProx(sp.Expr):
         return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
 
 
+PRESENT = sp.IndexedBase("present")
+"""Data like the token fields: 1 on the tokens that a sequence of random length has, 0 on the others up to the longest."""
+
+
 class TeacherAverage(SampleAverage):
     """E[body] over the data of a single-location model, the tokens numbered so that the relevant one is l = 1.
 
@@ -215,7 +219,7 @@ class TeacherAverage(SampleAverage):
 
     @property
     def free_symbols(self) -> set[sp.Basic]:
-        return super().free_symbols | self.parameters[4].free_symbols
+        return (super().free_symbols | self.parameters[4].free_symbols) - PRESENT.free_symbols
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t in self.parameters[4].free_symbols:

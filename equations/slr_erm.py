@@ -7,8 +7,9 @@ Setting
 Overlaps
     m_a = w_a.w_a*/D, q_a = |w_a|^2/D, V_a the susceptibility, a = k, v; per D.
 Controls
-    alpha > 0, L >= 1, nu >= 0 (inf allowed for "max"), Delta >= 0, lam_k > 0, lam_v > 0, inverse temperature beta > 0, and an offset
-    for the activations that have one: sigma(offset + beta chi).
+    alpha > 0, L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"), Delta >= 0, lam_k > 0,
+    lam_v > 0, inverse temperature beta > 0, and an offset
+    for the activations that have one: phi(offset + beta chi); activation is a name or an expression in chi.
 Free energy
     e = extr sum_a [(V_a q_a_hat - q_a V_a_hat)/2 + m_a m_a_hat - (m_a_hat^2 + q_a_hat)/(2(lam_a + V_a_hat))] + alpha E[M],
     M the Moreau envelope of the loss at omega_a,l = m_a x*_a,l + sqrt(q_a - m_a^2) xi_a,l; of several branches the lowest e is the minimiser.
@@ -31,9 +32,10 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from .activations import ACTIVATIONS, Activation
+from .activations import ACTIVATIONS, Activation, activation_of, expression_option
 from .ansatz import Model
-from .envelope import AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, TeacherAverage
+from .envelope import PRESENT, AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, TeacherAverage
+from .lengths import law_option, read_law
 from .location import LENGTH, NOISE, SPIKE, TOKEN
 from .stable import LogSumExp
 from .symbols import Quantity, conjugate, quantity
@@ -44,7 +46,6 @@ XI = {"k": sp.IndexedBase("xi_k"), "v": sp.IndexedBase("xi_v")}
 LABEL_NOISE = sp.Symbol("xi_y", real=True)
 TEMPERATURE = Quantity("beta", r"\beta", 0, open_low=True, meaning="inverse temperature of the attention", default=1.0)
 OFFSET = Quantity("offset", "b", meaning="offset of the activation", default=0.0)
-ALL = (TOKEN, 1, LENGTH.symbol)
 SUPPORTED = tuple(ACTIVATIONS[n].name for n in ("softmax", "linear", "linear_pure", "erf", "erf_odd", "softplus", "softplus_elementwise", "sigmoid"))
 
 
@@ -57,20 +58,24 @@ def _quantities() -> dict[str, Quantity]:
     return overlaps
 
 
-def attention(act: Activation, chi: sp.Expr) -> sp.Expr:
-    """sigma(chi)_l, ``chi`` an expression in l."""
+def attention(act: Activation, chi: sp.Expr, count: sp.Expr, masked: bool = False) -> sp.Expr:
+    """sigma(chi)_l, ``chi`` an expression in l; zero on absent tokens."""
     argument = TEMPERATURE.symbol * chi + (OFFSET.symbol if act.offset else 0)
-    phi = act.phi(argument)
+    phi, here = act.phi(argument), PRESENT[TOKEN] if masked else sp.S.One
     if not act.normalised:
-        return phi
+        return here * phi
     if isinstance(phi, sp.exp):  # in the log domain: nothing overflows
-        return sp.exp(phi.args[0] - LogSumExp(phi.args[0], TOKEN, LENGTH.symbol))
-    return phi / sp.Sum(phi, ALL)
+        exponent = phi.args[0] + sp.log(here)
+        return sp.exp(exponent - LogSumExp(exponent, TOKEN, count))
+    return here * phi / sp.Sum(here * phi, (TOKEN, 1, count))
 
 
-def build(activation: str = "softmax", rule: str = "spiked") -> Model:
-    """The model of one ``activation`` and location ``rule``."""
-    act = ACTIVATIONS[activation]
+def build(activation: str = "softmax", rule: str = "spiked", normalised: str = "false", L: str | None = None) -> Model:
+    """The model of one ``activation`` and location ``rule``; ``L`` is the text of a length law, or None for the control L."""
+    act = activation_of(activation, normalised == "true")
+    law = None if L is None else read_law(L)
+    count = LENGTH.symbol if law is None else sp.Integer(law[-1][0])
+    every = (TOKEN, 1, count)
     overlaps = _quantities()
     x = {name: q.symbol for name, q in overlaps.items()}
     conjugates = {name: conjugate(q) for name, q in overlaps.items()}
@@ -81,28 +86,33 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     spike = quantity("nu", infinite=True) if rule == "max" else SPIKE
 
     def average(body: sp.Expr) -> sp.Expr:
-        return TeacherAverage(body, TOKEN, LENGTH.symbol, [LABEL_NOISE], [TEACHER["k"], TEACHER["v"], XI["k"], XI["v"]], rule, spike.symbol)
+        return TeacherAverage(body, TOKEN, count, [LABEL_NOISE], [TEACHER["k"], TEACHER["v"], XI["k"], XI["v"]], rule, spike.symbol)
 
     omega = {a: x[f"m_{a}"] * TEACHER[a][TOKEN] + sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) * XI[a][TOKEN] for a in "kv"}
-    residual = TEACHER["v"][1] + sp.sqrt(NOISE.symbol) * LABEL_NOISE - sp.Sum(attention(act, CHI[TOKEN]) * Z[TOKEN], ALL)
-    envelope = MoreauEnvelope(residual**2 / 2, TOKEN, LENGTH.symbol, [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")])
+    def sigma(chi: sp.Expr) -> sp.Expr:
+        return attention(act, chi, count, law is not None)
+
+    residual = TEACHER["v"][1] + sp.sqrt(NOISE.symbol) * LABEL_NOISE - sp.Sum(sigma(CHI[TOKEN]) * Z[TOKEN], every)
+    envelope = MoreauEnvelope(residual**2 / 2, TOKEN, count, [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")])
     return Model(
         name="slr-erm",
-        title=f"Trained attention on single-location regression ({activation}, {rule})",
+        title=f"Trained attention on single-location regression ({activation}, {rule}{'' if L is None else f', L ~ {L}'})",
         setting="f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k, v minimise\n"
         "sum_mu (y_mu - f(X_mu))^2/2 + lam_k |k|^2/2 + lam_v |v|^2/2 over N = alpha D samples of the data of slr-bayes.",
         overlaps=tuple(overlaps.values()),
         conjugates=tuple(conjugates.values()),
-        controls=(alpha, LENGTH, spike, NOISE, *ridge.values(), TEMPERATURE, *((OFFSET,) if act.offset else ())),
+        controls=(alpha, *(() if law else (LENGTH,)), spike, NOISE, *ridge.values(), TEMPERATURE, *((OFFSET,) if act.offset else ())),
         prior=sp.Add(*(-(hat[f"m_{a}"] ** 2 / 2 + hat[f"q_{a}"] / 2) / (lam[a] + hat[f"V_{a}"]) for a in "kv")),
         coupling=sp.Add(*((x[f"V_{a}"] * hat[f"q_{a}"] - x[f"q_{a}"] * hat[f"V_{a}"]) / 2 + x[f"m_{a}"] * hat[f"m_{a}"] for a in "kv")),
         channel=alpha.symbol * average(envelope),
         best="smallest",
-        observables=_observables(act, average, envelope, omega["k"], x, lam, alpha.symbol),
+        observables=_observables(sigma(omega["k"]), every, average, envelope, x, lam, alpha.symbol),
         units={"risk": "y^2", "training_loss": "y^2", "generalisation_gap": "y^2", "energy": "y^2 per D"},
         latex={"risk": "R", "training_loss": r"\mathbb E[r^2]", "energy": "e"},
         starts=_starts(lam),
-        options={"activation": activation, "rule": rule},
+        options={"activation": activation, "rule": rule}
+        | ({} if activation in ACTIVATIONS else {"normalised": normalised})
+        | ({} if L is None else {"L": L}),
         path="proximal",
         accuracy=1e-2,
         notes={
@@ -122,12 +132,17 @@ Symbols = dict[str, sp.Symbol]
 
 
 def _observables(
-    act: Activation, average: Callable[[sp.Expr], sp.Expr], envelope: MoreauEnvelope, omega_k: sp.Expr, x: Symbols, lam: Symbols, alpha: sp.Symbol
+    sigma: sp.Expr,
+    every: tuple[sp.Expr, ...],
+    average: Callable[[sp.Expr], sp.Expr],
+    envelope: MoreauEnvelope,
+    x: Symbols,
+    lam: Symbols,
+    alpha: sp.Symbol,
 ) -> dict[str, sp.Expr]:
     """Test error with the value fields integrated out (theory.md section 3), training error, stability."""
-    sigma = attention(act, omega_k)
-    mass = average(sp.Sum(sp.KroneckerDelta(TOKEN, 1) * sigma, ALL))
-    risk = 1 + NOISE.symbol - 2 * x["m_v"] * mass + x["q_v"] * average(sp.Sum(sigma**2, ALL))
+    mass = average(sp.Sum(sp.KroneckerDelta(TOKEN, 1) * sigma, every))
+    risk = 1 + NOISE.symbol - 2 * x["m_v"] * mass + x["q_v"] * average(sp.Sum(sigma**2, every))
     training = 2 * average(AtProx(envelope.loss, envelope))
     t = [[alpha * x[f"V_{a}"] ** 2 * average(ForceResponse(envelope, i, j)) for j in (0, 1)] for i, a in enumerate("kv")]
     return {
@@ -156,4 +171,5 @@ def _starts(lam: dict[str, sp.Expr]) -> dict[str, dict[str, float | sp.Expr]]:
     return {"uninformed": uninformed, "informed": informed}
 
 
-OPTIONS = {"activation": SUPPORTED, "rule": ("spiked", "max")}
+OPTIONS = {"activation": SUPPORTED, "rule": ("spiked", "max"), "normalised": ("false", "true")}
+FREE = {"activation": expression_option, "L": law_option}

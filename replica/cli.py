@@ -92,7 +92,7 @@ def solve(
     if any(not b.ok for b in solution.branches):
         for b in solution.branches:
             if not b.ok:
-                typer.echo(f"replica: {b.start}: {b.status.value}", err=True)
+                typer.echo(f"replica: {b.start}: {b.message}", err=True)
         raise typer.Exit(1)
 
 
@@ -206,7 +206,7 @@ def _print_solution(solution: Solution) -> None:
             row(name, [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches])
     phi = "free entropy" if solution.model.best == "largest" else "objective"
     row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
-    row("status", [b.status.value for b in solution.branches])
+    row("status", [b.message for b in solution.branches])
     row("residual", [f"{b.residual:.1e}" for b in solution.branches])
     row("steps", [str(b.steps) for b in solution.branches])
     row("best", ["*" if i == solution.best else "" for i in range(len(solution.branches))])

@@ -159,7 +159,7 @@ class Ensemble:
         tokens = data.tokens.shape[-1]
         self.model, self._run, self._parts, self._c = model, compiled(model, tokens), proximal_map(model, tokens), jnp.asarray(c)
         self._sets = data.common.shape[0]
-        split = zip(*(np.split(array, pieces, axis=axis) for array, axis in zip(data, (1, 2, 1), strict=True)), strict=True)
+        split = zip(*(np.split(array, pieces, axis=axis) for array, axis in zip(data, (1, 2, 1, 1), strict=True)), strict=True)
         self._by_set = [Samples(*map(jnp.asarray, piece)) for piece in split]
         self._flat = [flattened(piece) for piece in self._by_set]
 
@@ -228,7 +228,8 @@ def _each(work: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
 def flattened(piece: Samples) -> Samples:
     """All sets as one."""
     sets, _, n, tokens = piece.tokens.shape
-    return Samples(piece.common.ravel(), jnp.moveaxis(piece.tokens, 1, 0).reshape(4, sets * n, tokens), piece.weights.ravel() / sets)
+    fields = jnp.moveaxis(piece.tokens, 1, 0).reshape(4, sets * n, tokens)
+    return Samples(piece.common.ravel(), fields, piece.weights.ravel() / sets, piece.present.reshape(-1, tokens))
 
 
 def _by_set(values: jax.Array, sets: int) -> jax.Array:

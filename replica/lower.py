@@ -98,7 +98,7 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
     names: dict[str, sp.Symbol] = {}
     for name, expr in expressions.items():
         for node in sp.preorder_traversal(expr):
-            problem = _problem(node)
+            problem = unsupported(node)
             if problem:
                 raise LoweringError(f"model {model}: {problem} (in {name})")
             if isinstance(node, sp.Symbol) and names.setdefault(node.name, node) != node:
@@ -112,7 +112,8 @@ _STRUCTURAL = (Average, LineIntegral, MellinIntegral, SampleAverage, LogSumExp, 
 _ATOMS = (sp.Symbol, sp.Number, sp.NumberSymbol, sp.Tuple, sp.IndexedBase, sp.Idx, sp.core.symbol.Str)
 
 
-def _problem(node: sp.Basic) -> str | None:
+def unsupported(node: sp.Basic) -> str | None:
+    """Why a node (without its arguments) cannot be lowered, or None."""
     if isinstance(node, sp.DiracDelta):
         return f"no lowering for {node}: integrate the delta by parts, or write the average over its argument"
     if isinstance(node, TokenAverage):

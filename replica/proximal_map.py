@@ -9,7 +9,7 @@ no sample changes its valley.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import sympy as sp
 
 from equations import Model
 from equations.envelope import (
+    PRESENT,
     AtProx,
     BasinChange,
     ForceDivergence,
@@ -32,11 +33,13 @@ from equations.envelope import (
 )
 from equations.kinks import samples as samples_of
 from solvers import affine_prox, proximal, valleys
-from solvers.proximal import Channel
+from solvers.proximal import Attention, Channel
 from solvers.sampling import Samples
 
 from .closing import Closing, control_values
+from .errors import LoweringError
 from .evaluate import Evaluation
+from .lower import unsupported
 from .rule import Rule
 
 Arrays = Mapping[Any, jax.Array]
@@ -64,6 +67,7 @@ class SampledEvaluation(Evaluation):
         self.index, self.weights, self.response = index, data.weights[:, None], None
         common, tokens = average.parameters[1], average.parameters[2]
         self.env[common[0]] = data.common[:, None]
+        self.env[sp.Indexed(PRESENT, index)] = data.present
         for base, block in zip(tokens, data.tokens, strict=True):
             self.env[sp.Indexed(base, index)] = block
             self.env[sp.Indexed(base, sp.Integer(1))] = block[:, :1]
@@ -121,6 +125,9 @@ class ProximalMap:
         channel = self.model.channel
         (envelope,), (average,) = channel.atoms(MoreauEnvelope), channel.atoms(TeacherAverage)
         target, weight = linear_predictor(envelope)
+        problem = next(filter(None, map(unsupported, sp.preorder_traversal(weight))), None)
+        if problem:
+            raise LoweringError(f"model {self.model.name}: {problem}")
         parts = {"envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight)}
         for name, part in (parts | {"closing": Closing(self.model)}).items():
             object.__setattr__(self, name, part)
@@ -137,15 +144,15 @@ class ProximalMap:
         centres = [jnp.broadcast_to(e.laid(f, self.envelope.count), shape).T for f in (key, value)]
         label = jnp.broadcast_to(e.laid(self.target, self.envelope.count), (shape[0], 1))[:, 0]
         widths = [jnp.reshape(e.value(w), ()) for w in (key_width, value_width)]
-        return Channel(*centres, label, *widths)
+        return Channel(*centres, label, *widths, data.present.T)
 
-    def attend(self, c: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """chi -> sigma(chi), tokens first."""
+    def attend(self, c: jax.Array) -> Attention:
+        """chi, present -> sigma(chi), tokens first."""
         index, key, controls = self.envelope.index, self.envelope.fields[0][0], control_values(self.model, c)
 
-        def sigma(chi: jax.Array) -> jax.Array:
+        def sigma(chi: jax.Array, present: jax.Array) -> jax.Array:
             e = Evaluation({index: 0, sp.Symbol("sample_"): 1}, Rule(tokens=self.tokens), [], jnp.zeros(0), controls, {}, write=False)
-            e.env[sp.Indexed(key, index)] = chi
+            e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): present}
             value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
@@ -227,7 +234,7 @@ def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr
     """(intercept, slope) if s_l = intercept + slope chi_l."""
     chi = envelope.fields[0][0][envelope.index]
     plain = sp.Symbol("plain_", real=True)
-    expr = weight.xreplace({chi: plain})
+    expr = weight.xreplace({chi: plain, PRESENT[envelope.index]: sp.S.One})  # absent tokens are left out of the statistics
     slope = expr.diff(plain)
     if slope.has(plain) or expr.has(sp.Sum) or slope == 0 or any(isinstance(s, sp.Indexed) for s in expr.atoms(sp.Indexed)):
         return None

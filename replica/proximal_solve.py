@@ -18,8 +18,9 @@ from functools import lru_cache
 import numpy as np
 
 from equations import Model
+from equations.lengths import read_law
 from solvers import Status, propagate
-from solvers.sampling import Samples, single_location
+from solvers.sampling import Samples, random_length
 from solvers.warm import Ended, warm_fixed_point
 
 from .ensemble import Ensemble, Minima
@@ -39,10 +40,16 @@ SIGNIFICANT = 5.0
 
 
 @lru_cache(maxsize=8)
-def samples(tokens: int, rule: str, nu: float, level: int) -> Samples:
-    # Summing the location out multiplies the samples by L.
-    fewer = int(np.log2(tokens)) if rule == "max" and np.isfinite(nu) else 0
-    return single_location(tokens, rule, nu, level - fewer, SETS, seed=0)
+def samples(law: tuple[tuple[int, float], ...], rule: str, nu: float, level: int) -> Samples:
+    """``SETS`` sets of about ``2**level`` samples; a fixed length is a law of one entry."""
+    return random_length(law, rule, nu, level - int(np.log2(len(law))), SETS, seed=0)
+
+
+def length_law(model: Model, c: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """p_L of a model at control values ``c``."""
+    if "L" in model.options:
+        return tuple((length, float(p)) for length, p in read_law(model.options["L"]))
+    return ((int(c[[q.name for q in model.controls].index("L")]), 1.0),)
 
 
 def settle_starts(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings) -> list[tuple[str, Point, int]]:
@@ -79,7 +86,7 @@ def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, l
 def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> Ensemble:
     """The map on 2**level samples per set, in pieces of one shape on every level (compiled once)."""
     names = [q.name for q in model.controls]
-    data = samples(int(c[names.index("L")]), model.options["rule"], float(c[names.index("nu")]), level)
+    data = samples(length_law(model, c), model.options["rule"], float(c[names.index("nu")]), level)
     return Ensemble(model, data, 2 ** (level - FIRST_LEVEL), c)
 
 
@@ -169,17 +176,32 @@ def _judged(model: Model, point: Point, settings: Settings) -> Point:
     status = Status.of(int(point.status))
     if status is Status.SUCCESSFUL:
         status = _verdict(model, point, settings)
+    elif status is Status.NON_FINITE and _failures(model, point) > 0:  # the map is not finite because a minimiser is not
+        status = Status.PROX_FAILED
     return point._replace(status=np.asarray(status.code))
+
+
+def _failures(model: Model, point: Point) -> float:
+    return float(point.observables[list(model.observables).index("prox_failures")])
+
+
+def note(model: Model, point: Point, c: np.ndarray, level: int) -> str:
+    """What the status sentence leaves open: in how many samples the minimisation failed."""
+    if Status.of(int(point.status)) is not Status.PROX_FAILED:
+        return ""
+    law = length_law(model, c)
+    total = SETS * samples(law, model.options["rule"], float(c[[q.name for q in model.controls].index("nu")]), FIRST_LEVEL + level).common.shape[1]
+    return f"about {_failures(model, point) * total:.0f} of {total} samples"
 
 
 def _verdict(model: Model, point: Point, settings: Settings) -> Status:
     seen = dict(zip(model.observables, point.observables, strict=True))
     error = dict(zip(model.observables, point.error_observables, strict=True))
     hats = dict(zip((q.name for q in model.conjugates), zip(point.hats, point.error_hats, strict=True), strict=True))
-    if not np.all(np.isfinite([*point.x, *point.hats, point.free_energy, seen["risk"], seen["training_loss"], seen["replicon"]])):
-        return Status.NON_FINITE
     if seen["prox_failures"] > 0:
         return Status.PROX_FAILED
+    if not np.all(np.isfinite([*point.x, *point.hats, point.free_energy, seen["risk"], seen["training_loss"], seen["replicon"]])):
+        return Status.NON_FINITE
     if seen["replicon"] > 1:
         return Status.RS_UNSTABLE
     if not _excess(model, point, settings.accuracy) <= 1:

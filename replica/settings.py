@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from equations import MODELS, Model, Quantity
+from equations.lengths import is_law
 
 from .errors import InputError
 
@@ -22,7 +23,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _built(name: str, options: tuple[tuple[str, str], ...]) -> Model:
-    return MODELS[name].build(**dict(options))
+    try:
+        return MODELS[name].build(**dict(options))
+    except ValueError as problem:  # options that contradict each other
+        raise InputError(str(problem)) from None
+
+
+def _options(name: str, settings: dict[str, Any]) -> dict[str, str]:
+    """The options among ``settings``, taken out of them."""
+    family, options = MODELS[name], {}
+    for key in (*family.free, *family.options):
+        if key not in settings or key in options:
+            continue
+        try:
+            text = family.free[key](settings[key]) if key in family.free else None
+        except ValueError as problem:
+            raise InputError(str(problem)) from None
+        if text is not None:
+            options[key] = text
+            del settings[key]
+        elif key in family.options:
+            options[key] = _choice(name, key, settings.pop(key))
+    return options
+
+
+def _choice(name: str, key: str, value: Any) -> str:
+    text, allowed = str(value).lower() if isinstance(value, bool) else str(value), MODELS[name].options[key]
+    if text not in allowed:
+        raise InputError(f"{name} has no {key} {text!r}: {nearest(text, allowed)}")
+    return text
 
 
 def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()) -> tuple[Model, dict[str, float]]:
@@ -46,12 +75,7 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     if isinstance(model, str):
         if model not in MODELS:
             raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-        options = {k: str(settings.pop(k)) for k in MODELS[model].options if k in settings}
-        for key, value in options.items():
-            allowed = MODELS[model].options[key]
-            if value not in allowed:
-                raise InputError(f"{model} has no {key} {value!r}: {nearest(value, allowed)}")
-        model = _built(model, tuple(sorted(options.items())))
+        model = _built(model, tuple(sorted(_options(model, settings).items())))
     controls = {q.name: q for q in model.controls}
     known = [*controls, *model.options]
     for name in settings:
@@ -65,6 +89,8 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
 
 def number(quantity: Quantity, value: Any) -> float:
     """A value of ``quantity`` as a float inside its range."""
+    if is_law(value):
+        raise InputError(f"{quantity.name} = {value} is a law: this model takes one number for {quantity.name}")
     try:
         result = float(value)
     except (TypeError, ValueError):

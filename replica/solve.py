@@ -18,7 +18,7 @@ from .errors import InputError, SolveError
 from .lower import Rule
 from .precision import double_precision
 from .problem import Point, Settings, point_solver, problem
-from .proximal_solve import settle, settle_starts
+from .proximal_solve import note, settle, settle_starts
 from .settings import nearest, resolve
 
 MAX_LEVEL = 2
@@ -46,6 +46,8 @@ class Branch:
         Of dF/dx: below 1 the branch is stable.
     level : int
         Refinements of the node sets that were needed.
+    note : str
+        What the sentence of ``status`` leaves open, such as in how many samples a minimisation failed.
     """
 
     start: str
@@ -59,6 +61,12 @@ class Branch:
     steps: int
     spectral_radius: float
     level: int = 0
+    note: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence of the status, with its note."""
+        return f"{self.status.value} ({self.note})" if self.note else self.status.value
 
     @property
     def ok(self) -> bool:
@@ -96,7 +104,7 @@ class Solution:
             {
                 "start": b.start, "overlaps": b.overlaps, "conjugates": b.conjugates, phi: b.free_energy, "observables": b.observables,
                 "status": b.status.value, "residual": b.residual, "error": b.error, "steps": b.steps,
-                "spectral_radius": b.spectral_radius, "level": b.level,
+                "spectral_radius": b.spectral_radius, "level": b.level, **({"note": b.note} if b.note else {}),
             }
             for b in self.branches
         ]  # fmt: skip
@@ -163,11 +171,13 @@ def solve(
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
     if built.path == "proximal":  # the lowest energy first, failures last
+        notes = {name: note(built, point, c, level) for name, point, level in found}
+        branches = [replace(b, note=notes[b.start.split("+")[0]]) for b in branches]
         branches.sort(key=lambda b: (not b.ok, b.free_energy))
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
     if throw and failed:
-        raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].status.value}")
+        raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].message}")
     return solution
 
 

@@ -27,8 +27,8 @@ def _equation(r: jax.Array, at: Channel, statistics: jax.Array, width: jax.Array
 
 
 def _statistics(at: Channel, intercept: jax.Array, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
-    shifted = intercept + slope * at.key
-    return shifted, jnp.stack([jnp.sum(shifted**2, axis=0), jnp.sum(at.value**2, axis=0), jnp.sum(shifted * at.value, axis=0)])
+    shifted = at.present * (intercept + slope * at.key)
+    return shifted, jnp.stack([jnp.sum(shifted**2, axis=0), jnp.sum(at.present * at.value**2, axis=0), jnp.sum(shifted * at.value, axis=0)])
 
 
 def residual(at: Channel, intercept: jax.Array, slope: jax.Array) -> jax.Array:
@@ -63,5 +63,6 @@ def minimiser(at: Channel, intercept: jax.Array, slope: jax.Array, r: jax.Array)
     rise = jax.lax.stop_gradient(_equation(r, at, statistics, width)[1])
     r = r - value / rise  # no change but for the derivative: the implicit function theorem
     gap = 1 - width * at.value_width * r**2
-    chi = at.key + slope * at.key_width * r * (at.value + at.value_width * r * shifted) / gap
-    return chi, (at.value + at.value_width * r * shifted) / gap
+    z = (at.value + at.value_width * r * shifted) / gap
+    # An absent token stays at its centre, and so moves with it.
+    return at.key + at.present * slope * at.key_width * r * z, jnp.where(at.present > 0, z, at.value)

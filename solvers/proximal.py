@@ -17,22 +17,26 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-Attention = Callable[[jax.Array], jax.Array]
-"""chi (L, n) -> sigma(chi) (L, n)."""
+Attention = Callable[[jax.Array, jax.Array], jax.Array]
+"""chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens."""
 
 
 class Channel(NamedTuple):
-    """What a proximal problem is posed with: centres (L, n), label (n,) and the two widths."""
+    """What a proximal problem is posed with: centres (L, n), label (n,), the two widths, and which tokens there are (L, n).
+
+    An absent token has sigma = 0, so its minimiser is its centre and its force is zero.
+    """
 
     key: jax.Array
     value: jax.Array
     label: jax.Array
     key_width: jax.Array
     value_width: jax.Array
+    present: jax.Array
 
     def of(self, samples: jax.Array) -> Channel:
         """The problems of some samples."""
-        return self._replace(key=self.key[:, samples], value=self.value[:, samples], label=self.label[samples])
+        return self._replace(key=self.key[:, samples], value=self.value[:, samples], label=self.label[samples], present=self.present[:, samples])
 
 
 class Descent(NamedTuple):
@@ -52,14 +56,14 @@ TOLERANCE = 1e-11
 
 def reduced(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     """h(chi), shape (n,)."""
-    s = attend(chi)
+    s = attend(chi, at.present)
     residual = at.label - jnp.sum(s * at.value, axis=0)
     return jnp.sum((chi - at.key) ** 2, axis=0) / (2 * at.key_width) + residual**2 / (2 * (1 + at.value_width * jnp.sum(s**2, axis=0)))
 
 
 def values(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     """z (L, n) at given chi."""
-    s = attend(chi)
+    s = attend(chi, at.present)
     r = (at.label - jnp.sum(s * at.value, axis=0)) / (1 + at.value_width * jnp.sum(s**2, axis=0))
     return at.value + at.value_width * r * s
 

@@ -11,6 +11,7 @@ overlap, so a saddle-point map over fixed samples is smooth. Source: theory.md s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ class Samples(NamedTuple):
     """(sets, 4, n, L): chi*, z*, xi_k, xi_v."""
     weights: np.ndarray
     """(sets, n), summing to 1 in each set."""
+    present: np.ndarray
+    """(sets, n, L): 1 on the tokens of the sequence, the first ones."""
 
 
 def whiten(points: np.ndarray) -> np.ndarray:
@@ -52,7 +55,24 @@ def single_location(tokens: int, rule: str, nu: float, log2_n: int, sets: int, s
         fields = np.concatenate(turned, axis=2)
         weights = np.concatenate([weights * each[..., eps] for eps in range(tokens)], axis=1)
         common = np.concatenate([common] * tokens, axis=1)
-    return Samples(common, fields, weights)
+    return Samples(common, fields, weights, np.ones(fields[:, 0].shape))
+
+
+def random_length(law: Sequence[tuple[int, float]], rule: str, nu: float, log2_n: int, sets: int, seed: int) -> Samples:
+    """The same with the length summed out: samples of each length, weighted with its probability and padded with zeros."""
+    longest, parts = max(length for length, _ in law), []
+    for length, probability in law:
+        one = single_location(length, rule, nu, log2_n - _halvings(rule, nu, length), sets, seed)
+        padding = ((0, 0), (0, 0), (0, longest - length))
+        padded = Samples(one.common, np.pad(one.tokens, ((0, 0), *padding)), one.weights * probability, np.pad(one.present, padding))
+        parts.append(padded)
+    common, tokens, weights, present = zip(*parts, strict=True)
+    return Samples(np.concatenate(common, 1), np.concatenate(tokens, 2), np.concatenate(weights, 1), np.concatenate(present, 1))
+
+
+def _halvings(rule: str, nu: float, tokens: int) -> int:
+    """How often the samples are halved where summing the location out multiplies them by the number of tokens."""
+    return int(np.log2(tokens)) if rule == "max" and np.isfinite(nu) else 0
 
 
 def _first(fields: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -1,0 +1,62 @@
+"""Laws of the sequence length: p_L as exact numbers.
+
+Every channel average of a model with random length is sum_L p_L (...)_L, a sum over the law. Source: theory.md section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy as sp
+
+Law = tuple[tuple[int, sp.Rational], ...]
+"""(length, probability), lengths rising."""
+ROUNDING = 1e-9
+"""By how much probabilities given as floating-point numbers may miss one."""
+
+
+def is_law(value: Any) -> bool:
+    """Whether ``value`` is meant as a law, not as a number."""
+    return isinstance(value, Mapping) or (isinstance(value, str) and ":" in value)
+
+
+def read_law(value: Any) -> Law:
+    """A law from a dict of probabilities or from text such as "1:0.2,4:0.8" or "1:1/3,2:1/3,3:1/3".
+
+    Raises
+    ------
+    ValueError
+        It cannot be read, or is no law; the message says what to write.
+    """
+    law: dict[int, sp.Rational] = {}
+    for length, probability in _pairs(value):
+        if length in law:
+            raise ValueError(f"the length law gives L = {length} twice: give each length once")
+        if length < 1 or probability < 0:
+            raise ValueError(f"the length law has L = {length} with probability {probability}: lengths start at 1, probabilities at 0")
+        law[length] = probability
+    total = sum(law.values())
+    if abs(total - 1) > ROUNDING:
+        raise ValueError(f"the length law sums to {float(total):.10g}: its probabilities must sum to one")
+    return tuple((length, p / total) for length, p in sorted(law.items()) if p > 0)
+
+
+def _pairs(value: Any) -> list[tuple[int, sp.Rational]]:
+    entries = value.items() if isinstance(value, Mapping) else [part.split(":") for part in str(value).split(",")]
+    try:
+        return [(_whole(length), sp.Rational(str(probability).strip())) for length, probability in entries]
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise ValueError(f"cannot read the length law {value!r}: write length:probability pairs, such as 1:0.2,4:0.8") from None
+
+
+def _whole(length: Any) -> int:
+    number = float(length)
+    if number != int(number):
+        raise ValueError(length)
+    return int(number)
+
+
+def law_option(value: Any) -> str | None:
+    """The canonical text of a law; None for a fixed length."""
+    return ",".join(f"{length}:{p}" for length, p in read_law(value)) if is_law(value) else None
