@@ -18,6 +18,7 @@ from solvers import Status  # noqa: E402
 from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
 from .lower import Rule  # noqa: E402
+from .optimise import Optimum, optimise  # noqa: E402
 from .phase import Thresholds, thresholds  # noqa: E402
 from .problem import Settings  # noqa: E402
 from .response import onset  # noqa: E402
@@ -26,7 +27,7 @@ from .store import load, save  # noqa: E402
 from .sweep import sweep, to_dataset  # noqa: E402
 
 __all__ = [
-    "Branch", "InputError", "LoweringError", "Model", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
-    "StoreError", "Thresholds", "equations", "evaluate", "load", "onset", "phase_diagram", "save", "solve", "solvers", "sweep",
+    "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
+    "StoreError", "Thresholds", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram", "save", "solve", "solvers", "sweep",
     "thresholds", "to_dataset",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from .errors import InputError
 from .precision import double_precision
 from .problem import Settings
 from .proximal_solve import FIRST_LEVEL, ensemble_at, fixed_point
-from .settings import nearest, number, resolve
+from .settings import built, nearest, number, resolve
 from .solve import Branch, Solution, check, completed, solve, start_vector
 from .sweep import _axis as axis
 from .sweep import progress_bar, to_dataset
@@ -119,20 +119,20 @@ def optimise(
     clash = sorted(set(over) & (set(along) | set(controls)))
     if clash:
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
-    built, fixed = resolve(model, controls, partial=[*over, *along])
-    settings = completed(settings, built)
-    _check(built, over, observable)
-    begin = {n: number(_quantity(built, n), (start or {}).get(n, 1.0)) for n in over}
+    _check(built(model, controls)[0], over, observable)
+    model, fixed = resolve(model, controls, partial=[*over, *along])
+    settings = completed(settings, model)
+    begin = {n: number(_quantity(model, n), (start or {}).get(n, 1.0)) for n in over}
     if not along:
-        return _optimum(built, begin, observable, settings, {**fixed}, None)
-    axes = {name: axis(built, name, values) for name, values in along.items()}
+        return _optimum(model, begin, observable, settings, {**fixed}, None)
+    axes = {name: axis(model, name, values) for name, values in along.items()}
     found: list[Optimum] = []
     with progress_bar(progress) as bar:
-        job = bar.add_task(f"{built.name} optimum", total=int(np.prod([len(a) for a in axes.values()])))
+        job = bar.add_task(f"{model.name} optimum", total=int(np.prod([len(a) for a in axes.values()])))
         for point in itertools.product(*axes.values()):
             here = {**fixed, **dict(zip(axes, map(float, point), strict=True))}
             good = [o for o in found if o.status.is_point and o.branch is not None]
-            found.append(_optimum(built, good[-1].at if good else begin, observable, settings, here, _overlaps(good[-1]) if good else None))
+            found.append(_optimum(model, good[-1].at if good else begin, observable, settings, here, _overlaps(good[-1]) if good else None))
             bar.advance(job)
     return _dataset(axes, fixed, found)
 

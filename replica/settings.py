@@ -54,6 +54,16 @@ def _choice(name: str, key: str, value: Any) -> str:
     return text
 
 
+def built(model: str | Model, settings: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """The model with its options, and the settings that are left for its controls."""
+    settings = dict(settings)
+    if isinstance(model, Model):
+        return model, settings
+    if model not in MODELS:
+        raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
+    return _built(model, tuple(sorted(_options(model, settings).items()))), settings
+
+
 def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()) -> tuple[Model, dict[str, float]]:
     """The model and its checked control values.
 
@@ -71,11 +81,7 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     InputError
         Unknown model, option or control (with the nearest name), a missing or an out-of-range value.
     """
-    settings = dict(settings)
-    if isinstance(model, str):
-        if model not in MODELS:
-            raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-        model = _built(model, tuple(sorted(_options(model, settings).items())))
+    model, settings = built(model, settings)
     controls = {q.name: q for q in model.controls}
     known = [*controls, *model.options]
     for name in settings:

@@ -58,7 +58,7 @@ def test_six_equations_and_their_conjugates() -> None:
 def test_derived_conjugates_are_the_formulas_of_theory_md(activation: str) -> None:
     """theory.md section 5, written out in NumPy on the same samples and minimisers."""
     model = MODELS["slr-erm"].build(activation=activation)
-    parts, data = proximal_map(model, 2), flattened(samples(2, "spiked", 1.0, 7))
+    parts, data = proximal_map(model, 2), flattened(samples(((2, 1.0),), "spiked", 1.0, 7))
     controls = {"alpha": 3.0, "L": 2, "nu": 1.0, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.4, "beta": 1.2, "offset": -0.2}
     c = jnp.array([float(controls[q.name]) for q in model.controls])
     x = np.array([0.4, 1.1, 0.8, 0.7, 0.9, 0.6])

@@ -103,7 +103,7 @@ def test_one_token_is_ridge_regression() -> None:
 
 def ensemble(given: dict[str, Any], level: int = 8) -> Ensemble:
     model, values = resolve("slr-erm", given)
-    data = samples(int(values["L"]), model.options["rule"], values["nu"], level)
+    data = samples(((int(values["L"]), 1.0),), model.options["rule"], values["nu"], level)
     return Ensemble(model, data, 1, np.array([values[q.name] for q in model.controls]))
 
 
@@ -117,7 +117,7 @@ def test_frozen_keys_leave_ridge_regression_on_attended_tokens() -> None:
     (data,) = here._flat
     minima = here.search(x, here.unknown())
     at = parts.channel(jnp.array(x), c, data)
-    weights = parts.attend(c)(at.key)
+    weights = parts.attend(c)(at.key, at.present)
     square = jnp.sum(weights**2, axis=0)
     response = parts.response(jnp.array(x), c, data, minima.found[0], (minima.changed[0], minima.failed[0]))
     np.testing.assert_allclose(-response.divergence[1], square / (1 + 0.6 * square), rtol=1e-6)
