@@ -109,7 +109,7 @@ def build(activation: str = "softmax", rule: str = "spiked", normalised: str = "
         observables=_observables(sigma(omega["k"]), every, average, envelope, x, lam, alpha.symbol),
         units={"risk": "y^2", "training_loss": "y^2", "generalisation_gap": "y^2", "energy": "y^2 per D"},
         latex={"risk": "R", "training_loss": r"\mathbb E[r^2]", "energy": "e"},
-        starts=_starts(lam),
+        starts=_starts(lam, alpha.symbol),
         options={"activation": activation, "rule": rule}
         | ({} if activation in ACTIVATIONS else {"normalised": normalised})
         | ({} if L is None else {"L": L}),
@@ -162,12 +162,15 @@ def _observables(
     }
 
 
-def _starts(lam: dict[str, sp.Expr]) -> dict[str, dict[str, float | sp.Expr]]:
-    """Nearly blind, and near the teacher; the susceptibility of ridge regression on a few samples per dimension."""
+def _starts(lam: dict[str, sp.Expr], alpha: sp.Expr) -> dict[str, dict[str, float | sp.Expr]]:
+    """Nearly blind, and near the teacher; with the susceptibility of ridge regression on 1 + alpha/10 samples per dimension.
+
+    Without the alpha the first step is so long at large alpha that a susceptibility becomes negative.
+    """
     uninformed, informed = {}, {}
     for a in "kv":
-        uninformed |= {f"m_{a}": 0.05, f"q_{a}": 0.5, f"V_{a}": 1 / (lam[a] + 1)}
-        informed |= {f"m_{a}": 1.0, f"q_{a}": 1.2, f"V_{a}": 1 / (lam[a] + 1)}
+        uninformed |= {f"m_{a}": 0.05, f"q_{a}": 0.5, f"V_{a}": 1 / (lam[a] + 1 + alpha / 10)}
+        informed |= {f"m_{a}": 1.0, f"q_{a}": 1.2, f"V_{a}": 1 / (lam[a] + 1 + alpha / 10)}
     return {"uninformed": uninformed, "informed": informed}
 
 
