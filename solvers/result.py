@@ -28,6 +28,8 @@ class Status(enum.Enum):
         "successful, but the Stein and the linear-response form of V_hat differ beyond their errors: the minimiser jumps, replica symmetry is suspect"
     )
 
+    NOT_COMPUTED = "not computed yet: the run was stopped before it came here, continue it with --resume"
+
     @property
     def code(self) -> int:
         return _CODES[self]
@@ -40,6 +42,11 @@ class Status(enum.Enum):
     @classmethod
     def of(cls, code: int) -> Status:
         return _MEMBERS[int(code)]
+
+    @classmethod
+    def point_codes(cls) -> list[int]:
+        """Codes of the statuses with ``is_point``, to be looked for in an array of codes."""
+        return [status.code for status in cls if status.is_point]
 
 
 _MEMBERS = tuple(Status)
