@@ -22,7 +22,7 @@ def run(
     limits = _limits(within)
     if not over:
         if work.file is not None or work.resume or work.dask is not None:
-            raise InputError("-o, --resume and --dask need --over: without it there is one point, use --json")
+            raise InputError("-o needs --over, and so do --resume and --dask: without it there is one point, use --json")
         try:
             found = thresholds(model, control, within=limits, accuracy=accuracy, **given)
         except SolveError as error:

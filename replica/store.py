@@ -93,6 +93,10 @@ def locked(path: Name) -> Iterator[None]:
 
     The lock is the system's own (``flock``) on a hidden file beside ``path``: it ends with this process, however that ends.
     """
+    if fcntl is None:
+        warnings.warn(f"this system has no flock: make sure that no second run writes {path}", stacklevel=3)
+        yield
+        return
     target = Path(os.path.realpath(path))
     with _named(path):
         handle = _lock(path, os.O_RDWR | os.O_CREAT)
@@ -114,8 +118,7 @@ def _lock(path: Name, flags: int) -> int:
     while True:
         handle = os.open(file, flags, 0o666)
         try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
             os.close(handle)

@@ -7,6 +7,7 @@ its columns computed again by another one.
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from .settings import resolve
 from .store import versions
 
 INSTALL = "pip install 'replica-solver[distributed]'"
+TIMEOUT = 10
+"""Seconds to wait for a scheduler."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,20 @@ def distributed_results(
         raise InputError(f"dask.distributed is not installed: {INSTALL}") from error
     reference = Reference.of(model, name)
     client = _connected(dask) if isinstance(dask, str) else dask
+    if not client.scheduler_info()["workers"]:
+        warnings.warn("the dask scheduler has no workers yet: waiting for some", stacklevel=2)
     futures: dict[Any, int] = {}
     try:
         futures = {client.submit(_on_worker, job, reference, column, pure=False): key for key, column in columns.items()}
-        for future, result in distributed.as_completed(list(futures), with_results=True):
+        for future, result in distributed.as_completed(list(futures), loop=client.loop, with_results=True):
+            if isinstance(result, CancelledError):  # delivered, not raised, when the scheduler is gone
+                raise result
             yield futures[future], result
     except distributed.KilledWorker as error:
         raise SolveError(f"a column killed {error.allowed_failures + 1} workers one after the other: give them more memory ({error})") from error
     except (CancelledError, distributed.comm.CommClosedError) as error:
-        raise SolveError(f"the connection to the dask scheduler was lost ({error}): start it again and continue with --resume") from error
+        why = str(error).partition("\n")[0]
+        raise SolveError(f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is kept, continue with --resume") from error
     finally:
         client.cancel(list(futures))
         if isinstance(dask, str):
@@ -93,6 +101,6 @@ def _connected(address: str) -> Any:
 
     try:
         options = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
-        return distributed.Client(**options, timeout=10, set_as_default=False)
+        return distributed.Client(**options, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"no dask scheduler answers at {address} ({error}): start one with `dask scheduler`, or check the address") from error
