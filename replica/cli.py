@@ -159,6 +159,8 @@ def plot(
     Example: replica plot slr.h5 -o slr.png
     """
     dataset = store.load(file)
+    if not dataset.attrs.get("complete", True):
+        typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
     save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
     typer.echo(str(output))
 

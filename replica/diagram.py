@@ -52,7 +52,7 @@ def phase_diagram(
     accuracy: float = 1e-6,
     nodes: Rule | None = None,
     tricritical: bool = True,
-    progress: bool | None = False,
+    progress: bool | None = None,
     file: Name | None = None,
     resume: bool = False,
     force: bool = False,
@@ -69,10 +69,8 @@ def phase_diagram(
         One column each; columns are independent and run on two threads.
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
-    progress : bool or None
-        Show a bar; None: when the error stream is a terminal.
-    file, resume, force, dask : optional
-        As in ``sweep``: stored whenever a column is finished, continued, replaced, computed by dask workers.
+    progress, file, resume, force, dask : optional
+        As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed by dask workers.
     **controls
         The other controls and the model's options.
 

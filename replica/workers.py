@@ -86,7 +86,8 @@ def distributed_results(
                 raise result
             yield futures[future], result
     except distributed.KilledWorker as error:
-        raise SolveError(f"a column killed {error.allowed_failures + 1} workers one after the other: give them more memory ({error})") from error
+        lost = f"a column was lost with {error.allowed_failures + 1} workers one after the other"
+        raise SolveError(f"{lost}: see their logs, perhaps they need more memory") from error
     except (CancelledError, distributed.comm.CommClosedError) as error:
         why = str(error).partition("\n")[0]
         raise SolveError(f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is kept, continue with --resume") from error

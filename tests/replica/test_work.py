@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
 import replica
 from replica import InputError, Status, StoreError, store
 from replica import work as long_work
+from replica.cli import app
 from replica.dataset import failures
-from replica.plot import draw, valid
+from replica.plot import valid
 
 GRID = {"snr": np.linspace(0.5, 4, 20)}
 ROOT = Path(replica.__file__).parents[1]
@@ -174,7 +176,8 @@ def test_two_writers_and_ctrl_c(tmp_path: Path, whole: xr.Dataset) -> None:
     assert process.returncode == 130
     assert message == f"replica: interrupted, {path} keeps what was finished: continue with --resume\n"
     assert 0 < finished(path) < 40 and [p.name for p in tmp_path.iterdir()] == ["x.h5"]
-    draw(replica.load(path), "mse")
+    drawn = CliRunner().invoke(app, ["plot", str(path), "-o", str(tmp_path / "x.svg"), "--y", "mse"])
+    assert drawn.exit_code == 0 and f"{path} is unfinished: continue it with --resume" in drawn.stderr
     resumed = replica.sweep("spiked-wigner", over=GRID, file=path, resume=True)
     assert_same_bits(resumed, whole)
     assert resumed.attrs["command"].startswith("replica sweep spiked-wigner --over")
