@@ -24,7 +24,7 @@ from .lower import Rule
 from .problem import Point, Settings, point_solver
 from .solve import COMPILER_OPTIONS, MAX_LEVEL, double_precision, judged, settled, start_vector
 
-FEWEST, MOST, LINES = 16, 128, 32
+FEWEST, MOST, LINES = 32, 128, 32
 """A start's lines are cut into columns of at most ``LINES``, but into no fewer than ``FEWEST`` and no more than ``MOST`` columns."""
 _REFINING = Lock()
 """Finer rules are compiled by one thread, not by all that need them at once."""

@@ -66,9 +66,7 @@ def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> An
     return job(_found(reference), column, lambda points: None)
 
 
-def distributed_results(
-    dask: Any, job: Callable[..., Any], model: Model, name: str | None, columns: Mapping[int, Any]
-) -> Iterator[tuple[int, Any]]:
+def distributed_results(dask: Any, job: Callable[..., Any], model: Model, name: str | None, columns: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
     """(key, result) as the workers deliver; ``dask`` is an address, a scheduler file (.json) or a client."""
     try:
         import distributed
