@@ -118,7 +118,8 @@ def _lock(path: Name, flags: int) -> int:
     while True:
         handle = os.open(file, flags, 0o666)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
             os.close(handle)

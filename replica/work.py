@@ -7,11 +7,13 @@ is also all that a later run needs to continue.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from threading import Event, current_thread, main_thread
 from typing import Any, Protocol
 
 import numpy as np
@@ -205,6 +207,27 @@ def gathered(
     work: Work, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], bar: Bar, put: Callable[[int, Any], int], threads: int = 2
 ) -> None:
     """Compute all columns; ``put`` takes each result and says how many of its points failed."""
-    with closing(results(work, job, model, name, columns, bar.done, threads)) as stream:
+    with _ctrl_c() as pressed, closing(results(work, job, model, name, columns, bar.done, threads)) as stream:
         for key, result in stream:
             bar.failed(put(key, result))
+            if pressed.is_set():
+                raise KeyboardInterrupt
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Event]:
+    """Whether Ctrl-C was pressed, also if Python dropped the exception (as it does in the callback of a weak reference)."""
+    pressed, before = Event(), signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or not callable(before):
+        yield pressed
+        return
+
+    def handler(number: int, frame: Any) -> Any:
+        pressed.set()
+        return before(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
