@@ -135,7 +135,7 @@ def run(
         job = partial(solve_column, control=control, within=limits, accuracy=accuracy, nodes=nodes)
         with progress_bar(work, built.name, len(places), len(places) - len(pending)) as bar:
             bar.failed(sum(isinstance(r, str) for r in results))
-            gathered(work, job, built, model if isinstance(model, str) else None, pending, bar, put)
+            gathered(target.client, job, built, model if isinstance(model, str) else None, pending, bar, put)
         found = _closings(built, control, name, places, results, fixed, limits, accuracy, nodes) if tricritical and not quantity.integer else []
         dataset = lines(results, closing=found).assign_attrs(noted, complete=True)
         target.write(dataset)

@@ -134,10 +134,11 @@ def run(
             target.write(dataset)
             return failures(statuses(dataset, cut[i]))
 
+        name, threads = model if isinstance(model, str) else None, 2 if built.path == "compiled" else 1
         job = partial(solve_column, settings=settings, rule=rule, warm=warm is not None)
         with progress_bar(work, built.name, total, total - left) as bar:
             bar.failed(failures(dataset["status"].values))
-            gathered(work, job, built, model if isinstance(model, str) else None, pending, bar, put, threads=2 if built.path == "compiled" else 1)
+            gathered(target.client, job, built, name, pending, bar, put, threads)
     return dataset
 
 

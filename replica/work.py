@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Event, current_thread, main_thread
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from equations import Model
 
 from . import store
 from .errors import InputError, StoreError
-from .workers import distributed_results
+from .workers import connected, distributed_results
 
 VOLATILE = ("created", "command", "complete")
 """Attributes that may differ between the runs that make one file; those of the first are kept."""
@@ -72,10 +72,10 @@ class Work:
 
 
 class Target:
-    """The dataset that work begins with, and its file (if any)."""
+    """The dataset that work begins with, its file and the client of its workers (if any)."""
 
-    def __init__(self, file: store.Name | None, dataset: xr.Dataset) -> None:
-        self.file, self.dataset = file, dataset
+    def __init__(self, file: store.Name | None, dataset: xr.Dataset, client: Any) -> None:
+        self.file, self.dataset, self.client = file, dataset, client
 
     def write(self, dataset: xr.Dataset) -> None:
         """Store the columns so far; what was stored before survives a failure."""
@@ -90,7 +90,7 @@ class Target:
 
 @contextmanager
 def opened(work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()) -> Iterator[Target]:
-    """The target of ``work``, locked: ``blank``, or the file that is continued.
+    """The target of ``work``, its file locked: ``blank``, or what the file has. Nothing is written before all is known to be in order.
 
     Parameters
     ----------
@@ -104,16 +104,15 @@ def opened(work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[
     if work.resume and (work.file is None or work.force):
         raise InputError("resume continues a file: give its name, and not force, which replaces it")
     blank = blank.assign_attrs(work.attrs, complete=False)
-    if work.file is None:
-        yield Target(None, blank)
-        return
-    store.check_target(work.file, force=True)
-    with store.locked(work.file):
-        yield Target(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)))
+    if work.file is not None:
+        store.check_target(work.file, force=True)
+    with connected(work.dask) as client, store.locked(work.file) if work.file is not None else nullcontext():
+        yield Target(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)), client)
 
 
 def _begun(work: Work, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]) -> xr.Dataset:
-    assert work.file is not None
+    if work.file is None:
+        return blank
     if work.resume and os.path.exists(work.file):
         old = store.load(work.file)
         differing = differences(old, blank, grids, ignored)
@@ -153,11 +152,11 @@ def _shown(grid: np.ndarray) -> str:
 
 
 def results(
-    work: Work, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], done: Callable[[int], None], threads: int
+    client: Any, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], done: Callable[[int], None], threads: int
 ) -> Iterator[tuple[int, Any]]:
     """(key, result) of every column as it is finished; ``name`` says that workers find the model under this name."""
-    if work.dask is not None:
-        for key, result in distributed_results(work.dask, job, model, name, columns):
+    if client is not None:
+        for key, result in distributed_results(client, job, model, name, columns):
             done(columns[key].points)
             yield key, result
         return
@@ -204,10 +203,10 @@ def progress_bar(work: Work, name: str, total: int, finished: int = 0) -> Iterat
 
 
 def gathered(
-    work: Work, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], bar: Bar, put: Callable[[int, Any], int], threads: int = 2
+    client: Any, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], bar: Bar, put: Callable[[int, Any], int], threads: int = 2
 ) -> None:
     """Compute all columns; ``put`` takes each result and says how many of its points failed."""
-    with _ctrl_c() as pressed, closing(results(work, job, model, name, columns, bar.done, threads)) as stream:
+    with _ctrl_c() as pressed, closing(results(client, job, model, name, columns, bar.done, threads)) as stream:
         for key, result in stream:
             bar.failed(put(key, result))
             if pressed.is_set():

@@ -10,6 +10,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -66,14 +67,37 @@ def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> An
     return job(_found(reference), column, lambda points: None)
 
 
-def distributed_results(dask: Any, job: Callable[..., Any], model: Model, name: str | None, columns: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
-    """(key, result) as the workers deliver; ``dask`` is an address, a scheduler file (.json) or a client."""
+@contextmanager
+def connected(dask: Any) -> Iterator[Any]:
+    """A client for an address, a scheduler file (.json), a client (which stays open) or None."""
+    if dask is None:
+        yield None
+        return
     try:
         import distributed
     except ImportError as error:
         raise InputError(f"dask.distributed is not installed: {INSTALL}") from error
+    if not isinstance(dask, str):
+        yield dask
+        return
+    try:
+        options = {"scheduler_file": dask} if dask.endswith(".json") else {"address": dask}
+        client = distributed.Client(**options, timeout=TIMEOUT, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler`, or check the address") from error
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def distributed_results(
+    client: Any, job: Callable[..., Any], model: Model, name: str | None, columns: Mapping[int, Any]
+) -> Iterator[tuple[int, Any]]:
+    """(key, result) of every column, as the workers of ``client`` deliver them."""
+    import distributed
+
     reference = Reference.of(model, name)
-    client = _connected(dask) if isinstance(dask, str) else dask
     if not client.scheduler_info()["workers"]:
         warnings.warn("the dask scheduler has no workers yet: waiting for some", stacklevel=2)
     futures: dict[Any, int] = {}
@@ -91,15 +115,3 @@ def distributed_results(dask: Any, job: Callable[..., Any], model: Model, name: 
         raise SolveError(f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is kept, continue with --resume") from error
     finally:
         client.cancel(list(futures))
-        if isinstance(dask, str):
-            client.close()
-
-
-def _connected(address: str) -> Any:
-    import distributed
-
-    try:
-        options = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
-        return distributed.Client(**options, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"no dask scheduler answers at {address} ({error}): start one with `dask scheduler`, or check the address") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -358,15 +359,15 @@ def test_a_client_a_model_of_ones_own_and_a_scheduler_file(cluster: Any, tmp_pat
     with cluster.get_client() as client:
         mine = replica.sweep(replace(WIGNER, name="mine"), over=GRID, dask=client)
         assert client.status == "running"
-        client.write_scheduler_file(tmp_path / "scheduler.json")
+    (tmp_path / "scheduler.json").write_text(json.dumps({"address": cluster.scheduler_address}))
     np.testing.assert_array_equal(mine.q.values.view(np.int64), whole.q.values.view(np.int64))
     assert_same_bits(replica.sweep("spiked-wigner", over=GRID, dask=str(tmp_path / "scheduler.json")), whole)
 
 
-def test_what_is_wrong_with_dask_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_dask_is_said(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replica.workers.TIMEOUT", 1)
     with pytest.raises(InputError, match=r"no dask scheduler answers at tcp://127\.0\.0\.1:9 .*: start one with `dask scheduler`"):
-        replica.sweep("spiked-wigner", over=GRID, dask="tcp://127.0.0.1:9")
+        replica.sweep("spiked-wigner", over=GRID, dask="tcp://127.0.0.1:9", file=tmp_path / "x.h5")
     with pytest.raises(InputError, match="no dask scheduler answers at nonsense"):
         replica.sweep("spiked-wigner", over=GRID, dask="nonsense://x")
     with monkeypatch.context() as patch:
@@ -375,4 +376,5 @@ def test_what_is_wrong_with_dask_is_said(cluster: Any, monkeypatch: pytest.Monke
             replica.sweep("spiked-wigner", over=GRID, dask=cluster.scheduler_address)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"not installed: pip install 'replica-solver\[distributed\]'"):
-        replica.sweep("spiked-wigner", over=GRID, dask=cluster.scheduler_address)
+        replica.sweep("spiked-wigner", over=GRID, dask=cluster.scheduler_address, file=tmp_path / "x.h5")
+    assert list(tmp_path.iterdir()) == []
