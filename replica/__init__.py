@@ -15,6 +15,7 @@ import solvers  # noqa: E402
 from equations import Model, Quantity  # noqa: E402
 from solvers import Status  # noqa: E402
 
+from .dataset import to_dataset  # noqa: E402
 from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
 from .lower import Rule  # noqa: E402
@@ -24,7 +25,7 @@ from .problem import Settings  # noqa: E402
 from .response import onset  # noqa: E402
 from .solve import Branch, Solution, evaluate, solve  # noqa: E402
 from .store import load, save  # noqa: E402
-from .sweep import sweep, to_dataset  # noqa: E402
+from .sweep import sweep  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",

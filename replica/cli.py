@@ -1,6 +1,6 @@
 """The command line: ``replica models | show | solve | sweep | phase | eval | plot | demo``.
 
-Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input, 130 interrupted.
+Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input or no place to write, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +24,7 @@ from equations import MODELS
 from . import demo as demonstration
 from . import phase_command, store
 from . import show as printing
+from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
@@ -29,8 +32,9 @@ from .problem import Settings
 from .settings import assignments, nearest, resolve
 from .solve import Solution, evaluate
 from .solve import solve as solve_point
-from .sweep import read_over, to_dataset
-from .sweep import sweep as sweep_grid
+from .sweep import read_over
+from .sweep import run as run_sweep
+from .work import Work
 
 app = typer.Typer(
     add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, help="Replica-symmetric saddle points: risk curves and phase diagrams."
@@ -39,6 +43,9 @@ app = typer.Typer(
 Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the file if it is there: what it has is not computed again.")]
+Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Compute on the workers of this dask scheduler (or scheduler file).")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
 Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
 Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
 Accuracy = Annotated[float | None, typer.Option(help="Largest error of an overlap that is called resolved [default: the model's].")]
@@ -101,22 +108,21 @@ def sweep(
     model: str, output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
     over: Annotated[list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")],
     settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
-    tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0, max_steps: MaxSteps = 100_000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
+    resume: Resume = False, dask: Dask = None, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0,
+    max_steps: MaxSteps = 100_000, quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    """Solve a model over a grid and store every branch.
+    """Solve a model over a grid and store every branch, as they come.
 
     Example: replica sweep slr-bayes --over alpha=0.5:2.5:41 --set L=4 --set nu=1 --set Delta=1e-4 -o slr.h5
     """
-    store.check_target(output, force)
     given = _parsed(settings)
     built, _ = resolve(model, given, partial=_controls_of(model))
     how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps)
-    dataset = sweep_grid(model, over=read_over(built, over), settings=how, warm=warm, progress=False if quiet else None, **given)
-    store.save(output, dataset.assign_attrs(command=_command()), force=force)
-    failed = int((dataset.status != 0).sum())
+    with _long(output, resume, force, dask, quiet) as work:
+        dataset = run_sweep(model, read_over(built, over), given, how, warm, None, work)
+    failed = failures(dataset["status"].values)
     if not quiet:
-        typer.echo(f"{output}: {dataset.status.size} points, {failed} not successful")
+        typer.echo(f"{output}: {dataset['status'].size} points, {failed} failed")
     if failed:
         raise typer.Exit(1)
 
@@ -153,6 +159,8 @@ def plot(
     Example: replica plot slr.h5 -o slr.png
     """
     dataset = store.load(file)
+    if not dataset.attrs.get("complete", True):
+        typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
     save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
     typer.echo(str(output))
 
@@ -164,13 +172,14 @@ def phase(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")] = None, force: Force = False,
     within: Annotated[str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")] = None,
     accuracy: Annotated[float, typer.Option(help="Largest error of a threshold.")] = 1e-6, as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")] = False,
+    resume: Resume = False, dask: Dask = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Thresholds along one control; with --over, as lines over a second one.
 
     Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
     """
-    phase_command.run(model, _parsed(settings), control, over or [], output, force, within, accuracy, as_json, quiet, _command())
+    with _long(output, resume, force, dask, quiet) as work:
+        phase_command.run(model, _parsed(settings), control, over or [], within, accuracy, as_json, quiet, work)
 
 
 @app.command()
@@ -187,6 +196,21 @@ def _controls_of(model: str) -> list[str]:
 
 def _parsed(settings: list[str] | None) -> dict[str, Any]:
     return dict(assignments(settings or []))
+
+
+@contextmanager
+def _long(output: Path | None, resume: bool, force: bool, dask: str | None, quiet: bool) -> Iterator[Work]:
+    """Long work for ``output``; Ctrl-C ends it with one sentence."""
+    if output is not None:
+        store.check_target(output, force=True)
+    try:
+        yield Work(output, resume, force, dask, progress=False if quiet else None, attrs={"command": _command()})
+    except KeyboardInterrupt:
+        kept = f", {output} keeps what was finished: continue with --resume" if output is not None and output.exists() else ""
+        typer.echo(f"replica: interrupted{kept}", err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)  # the threads are inside compiled programs, which cannot be stopped and which Python would wait for
 
 
 def _command() -> str:

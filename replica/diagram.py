@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,23 +15,26 @@ from scipy.optimize import brentq
 from equations import Model
 from solvers.continuation import steepest
 
+from .dataset import metadata
 from .errors import InputError, SolveError
 from .family import Line
 from .lower import SAFETY, Rule
 from .phase import NAMES, Thresholds, checked, span, starting_rule, thresholds
 from .settings import number
+from .store import Name
 from .transition import s_curve
+from .work import Work, gathered, opened, progress_bar
 
-THREADS = 2
 CLOSE = 1e-3
 """Relative error of the place where the hard phase closes that is good enough."""
-TRANSITIONS = ("none", "first-order", "continuous", "failed")
+TRANSITIONS = ("none", "first-order", "continuous", "failed", "not computed yet")
+FAILED, NOT_COMPUTED = 3, 4
 REGIONS = (
     "impossible: the uninformed branch is the better one",
     "hard: the informed branch is better and not reached from the uninformed start",
     "easy: the uninformed start reaches the better branch",
     "no transition: there is one branch",
-    "unknown: the column failed, or the free energies do not cross in the range searched",
+    "unknown: the column failed or is not computed yet, or the free energies do not cross in the range searched",
 )
 MEANING = {
     "alpha_inf": "the informed branch appears",
@@ -50,7 +52,11 @@ def phase_diagram(
     accuracy: float = 1e-6,
     nodes: Rule | None = None,
     tricritical: bool = True,
-    done: Callable[[int], None] | None = None,
+    progress: bool | None = None,
+    file: Name | None = None,
+    resume: bool = False,
+    force: bool = False,
+    dask: Any = None,
     **controls: Any,
 ) -> xr.Dataset:
     """Threshold lines along ``control`` over a second control.
@@ -63,8 +69,8 @@ def phase_diagram(
         One column each; columns are independent and run on two threads.
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
-    done : callable, optional
-        Called with the number of columns finished since the last call.
+    progress, file, resume, force, dask : optional
+        As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed by dask workers.
     **controls
         The other controls and the model's options.
 
@@ -75,29 +81,65 @@ def phase_diagram(
         ``transition`` (codes; "failed" columns say why in the attribute ``failures``), ``level``, and the map
         ``region`` over both controls. Attribute ``tricritical``: points where the hard phase closes, with errors.
     """
-    (name, values), (built, fixed) = _second(over), checked(model, control, controls, tuple(over))
+    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value of the second control, with the other fixed ones."""
+
+    controls: dict[str, float]
+    points: int = 1
+
+
+def solve_column(
+    model: Model, column: Column, done: Callable[[int], None], *, control: str, within: tuple[float, float], accuracy: float, nodes: Rule | None
+) -> Thresholds | str:
+    """The thresholds of a column, or why there are none."""
+    try:
+        return thresholds(model, control, within=within, accuracy=accuracy, nodes=nodes, **column.controls)
+    except SolveError as error:
+        return str(error)
+    finally:
+        done(1)
+
+
+def run(
+    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None, accuracy: float,
+    nodes: Rule | None, tricritical: bool, work: Work,
+) -> xr.Dataset:  # fmt: skip
+    """What ``phase_diagram`` does."""
+    (name, values), (built, fixed) = _second(over), checked(model, control, dict(controls), tuple(over))
     if name == control or name in controls:
         raise InputError(f"{name} is given twice: choose another control for over")
     quantity = next((q for q in built.controls if q.name == name), None)
     if quantity is None:
         raise InputError(f"{built.name} has no control {name!r}")
-    columns = [number(quantity, v) for v in values]
-    low, high = span(built, control, within)
+    places = [number(quantity, v) for v in values]
+    limits = span(built, control, within)
+    results: list[Thresholds | str | None] = [None] * len(places)
+    origin = metadata(built, fixed, nodes) | {"accuracy": accuracy, "search_tricritical": tricritical}
+    lines = partial(_dataset, built, control, name, places, within=limits, origin=origin)
+    with opened(work, lines(results), [name], ("failures", "tricritical")) as target:
+        if target.dataset.attrs["complete"]:
+            return target.dataset
+        noted = {k: target.dataset.attrs[k] for k in target.dataset.attrs if k in ("created", "command")}
+        results[:] = _stored(target.dataset, control, name, limits)
 
-    def column(value: float) -> Thresholds | str:
-        try:
-            return thresholds(built, control, within=(low, high), accuracy=accuracy, nodes=nodes, **{**fixed, name: value})
-        except SolveError as error:
-            return str(error)
-        finally:
-            if done:
-                done(1)
+        def put(i: int, result: Thresholds | str) -> int:
+            results[i] = result
+            target.write(lines(results).assign_attrs(noted, complete=False))
+            return isinstance(result, str)
 
-    first = column(columns[0])  # compiles; the threads then share the program
-    with ThreadPoolExecutor(THREADS) as pool:
-        results = [first, *pool.map(column, columns[1:])]
-    closing = _closings(built, control, name, columns, results, fixed, (low, high), accuracy, nodes) if tricritical and not quantity.integer else []
-    return _dataset(built, control, name, columns, results, fixed, (low, high), accuracy, closing)
+        pending = {i: Column({**fixed, name: v}) for i, v in enumerate(places) if results[i] is None}
+        job = partial(solve_column, control=control, within=limits, accuracy=accuracy, nodes=nodes)
+        with progress_bar(work, built.name, len(places), len(places) - len(pending)) as bar:
+            bar.failed(sum(isinstance(r, str) for r in results))
+            gathered(target.client, job, built, model if isinstance(model, str) else None, pending, bar, put)
+        found = _closings(built, control, name, places, results, fixed, limits, accuracy, nodes) if tricritical and not quantity.integer else []
+        dataset = lines(results, closing=found).assign_attrs(noted, complete=True)
+        target.write(dataset)
+    return dataset
 
 
 def _second(over: Mapping[str, Any]) -> tuple[str, np.ndarray]:
@@ -121,7 +163,7 @@ def _closings(
     control: str,
     name: str,
     columns: list[float],
-    results: list[Thresholds | str],
+    results: list[Thresholds | str | None],
     fixed: dict[str, float],
     within: tuple[float, float],
     accuracy: float,
@@ -198,7 +240,7 @@ def regions(lines: xr.Dataset, values: np.ndarray, sign: float = 1.0) -> np.ndar
     past_it, past_alg = sign * (values - it) >= 0, sign * (values - alg) >= 0  # False where there is no threshold
     code = np.where(past_alg, 2, np.where(past_it, 1, 0))
     # Without a crossing in the range searched, which branch is the better one below alpha_alg is not known here.
-    unknown = (kind == 3) | (np.isnan(it) & ~past_alg)
+    unknown = (kind >= FAILED) | (np.isnan(it) & ~past_alg)
     return np.where(kind == 0, 3, np.where(unknown, 4, code)).astype(np.int8)
 
 
@@ -207,11 +249,11 @@ def _dataset(
     control: str,
     name: str,
     columns: list[float],
-    results: list[Thresholds | str],
-    fixed: dict[str, float],
+    results: list[Thresholds | str | None],
+    *,
     within: tuple[float, float],
-    accuracy: float,
-    closing: list[dict[str, float]],
+    origin: dict[str, Any],
+    closing: list[dict[str, float]] | None = None,
 ) -> xr.Dataset:
     labels = {q.name: q.label for q in model.controls}
     sign = -1.0 if next(q.information for q in model.controls if q.name == control) < 0 else 1.0
@@ -224,7 +266,7 @@ def _dataset(
         latex = rf"{labels[control]}_\mathrm{{{subscript}}}"
         variables[n] = (name, np.array(line, dtype=float), {"latex": latex, "long_name": MEANING[n], "units": "1"})
         variables[f"error_{n}"] = (name, np.array(error, dtype=float), {"long_name": f"error estimate of {n}", "units": "1"})
-    kinds = np.array([TRANSITIONS.index("failed" if r is None else r.transition) for r in good], dtype=np.int8)
+    kinds = np.array([_kind(r) for r in results], dtype=np.int8)
     variables["transition"] = (name, kinds, {"flag_meanings": list(TRANSITIONS), "long_name": "kind of the transition"})
     variables["level"] = (name, np.array([-1 if r is None else r.level for r in good], dtype=np.int16), {"long_name": "refinements of the node sets"})
     lines = xr.Dataset(variables)
@@ -233,9 +275,37 @@ def _dataset(
     grid = np.geomspace(ends.min() / 1.5, ends.max() * 1.5, 201) if ends.min() > 0 else np.linspace(*within, 201)
     lines["region"] = ((name, control), regions(lines, grid, sign), {"flag_meanings": list(REGIONS), "long_name": "phase"})
     coords = {n: (n, np.array(v, dtype=float), {"latex": labels[n], "units": "1"}) for n, v in ((name, columns), (control, grid))}
-    failures = {f"{name}={v:g}": r for v, r in zip(columns, results, strict=True) if isinstance(r, str)}
-    return lines.assign_coords(coords).assign_attrs(
-        kind="phase diagram", model=model.name, title=model.title, options=dict(model.options), controls=fixed, control=control, over=name,
-        within=list(within), accuracy=accuracy, tricritical=closing, failures=failures, sources=list(model.sources),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), version=metadata.version("replica-solver"),
-    )  # fmt: skip
+    failures = {_place(name, v): r for v, r in zip(columns, results, strict=True) if isinstance(r, str)}
+    attrs = {"control": control, "over": name, "within": list(within), "tricritical": closing or [], "failures": failures}
+    return lines.assign_coords(coords).assign_attrs(origin, kind="phase diagram", **attrs)
+
+
+def _kind(result: Thresholds | str | None) -> int:
+    if result is None:
+        return NOT_COMPUTED
+    return FAILED if isinstance(result, str) else TRANSITIONS.index(result.transition)
+
+
+def _place(name: str, value: float) -> str:
+    """``name=value``, shortened where that changes no value (two columns must not share one name)."""
+    short = f"{value:g}"
+    return f"{name}={short if float(short) == value else repr(value)}"
+
+
+def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, float]) -> list[Thresholds | str | None]:
+    """The columns that a file has, as they were computed; None for those to come."""
+
+    def column(i: int) -> Thresholds | str | None:
+        at = dataset.isel({name: i})
+        kind, value = int(at["transition"]), float(at[name])
+        if kind == NOT_COMPUTED:
+            return None
+        if kind == FAILED:
+            return dataset.attrs["failures"][_place(name, value)]
+        numbers = {n: None if np.isnan(at[n]) else float(at[n]) for n in (*NAMES, *(f"error_{n}" for n in NAMES))}
+        error = {n: numbers[f"error_{n}"] for n in NAMES}
+        controls = {**dataset.attrs["controls"], name: value}
+        model, level = dataset.attrs["model"], int(at["level"])
+        return Thresholds(model, control, controls, within, **{n: numbers[n] for n in NAMES}, error=error, transition=TRANSITIONS[kind], level=level)
+
+    return [column(i) for i in range(dataset.sizes[name])]

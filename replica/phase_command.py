@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import typer
 
-from . import store
-from .diagram import TRANSITIONS, phase_diagram
+from .diagram import TRANSITIONS
+from .diagram import run as phase_diagram
 from .errors import InputError, SolveError
 from .phase import NAMES, Thresholds, checked, thresholds
-from .sweep import progress_bar, read_over
+from .sweep import read_over
+from .work import Work
 
 
 def run(
-    model: str, given: dict[str, Any], control: str, over: list[str], output: Path | None, force: bool, within: str | None, accuracy: float,
-    as_json: bool, quiet: bool, command: str,
-) -> None:  # fmt: skip
+    model: str, given: dict[str, Any], control: str, over: list[str], within: str | None, accuracy: float, as_json: bool, quiet: bool, work: Work
+) -> None:
     """One command line; exit code 1 if a curve could not be followed."""
     limits = _limits(within)
     if not over:
-        if output is not None:
-            raise InputError("-o needs --over: without it there is one point, use --json")
+        if work.file is not None or work.resume or work.dask is not None:
+            raise InputError("-o needs --over, and so do --resume and --dask: without it there is one point, use --json")
         try:
             found = thresholds(model, control, within=limits, accuracy=accuracy, **given)
         except SolveError as error:
@@ -31,34 +30,14 @@ def run(
             raise typer.Exit(1) from None
         typer.echo(json.dumps(found.to_dict())) if as_json else _print(found)
         return
-    if output is None or as_json:
+    if work.file is None or as_json:
         raise InputError("a phase diagram is written to a file: give -o FILE.h5 (and leave --json out)")
-    _diagram(model, given, control, over, output, force, limits, accuracy, quiet, command)
-
-
-def _diagram(
-    model: str,
-    given: dict[str, Any],
-    control: str,
-    over: list[str],
-    output: Path,
-    force: bool,
-    within: tuple[float, float] | None,
-    accuracy: float,
-    quiet: bool,
-    command: str,
-) -> None:
-    store.check_target(output, force)
     names = [pair.partition("=")[0].strip() for pair in over]
     built, _ = checked(model, control, given, tuple(names))
-    axes = read_over(built, over)
-    with progress_bar(False if quiet else None) as bar:
-        job = bar.add_task(built.name, total=sum(map(len, axes.values())))
-        dataset = phase_diagram(model, control, over=axes, within=within, accuracy=accuracy, done=lambda n: bar.advance(job, n), **given)
-    store.save(output, dataset.assign_attrs(command=command), force=force)
+    dataset = phase_diagram(model, control, read_over(built, over), given, limits, accuracy, None, True, work)
     failed = int((dataset.transition == TRANSITIONS.index("failed")).sum())
     if not quiet:
-        typer.echo(f"{output}: {dataset.transition.size} columns, {failed} failed")
+        typer.echo(f"{work.file}: {dataset.transition.size} columns, {failed} failed")
     for where, why in dataset.attrs["failures"].items():
         typer.echo(f"replica: {where}: {why}", err=True)
     if failed:

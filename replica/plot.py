@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from solvers import Status
+
 from .errors import InputError
 from .settings import nearest
 
@@ -69,7 +71,7 @@ def new_figure(panels: int) -> tuple[Any, list[Any]]:
 
 def valid(dataset: xr.Dataset, y: str) -> xr.DataArray:
     """The variable with its failed points as NaN (drawn as gaps)."""
-    return dataset[y].where(dataset["status"] == 0)
+    return dataset[y].where(dataset["status"].isin(Status.point_codes()))
 
 
 def hard_phase(dataset: xr.Dataset) -> xr.DataArray:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import platform
 import secrets
-from collections.abc import Callable, Mapping
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +28,18 @@ import xarray as xr
 
 from .errors import StoreError
 
+try:
+    import fcntl
+except ImportError:  # not a Unix
+    fcntl = None
+
 FORMAT, SCHEMA = "replica-solver", 1
 _METADATA = "metadata_json"
 _READABLE = ("latex", "units", "long_name", "description", "flag_meanings", "model", "command")
 _PACKAGES = ("replica-solver", "numpy", "jax", "sympy", "h5py", "scipy")
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. {:10d}"  # the wording is part of netCDF-4
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 Name = str | os.PathLike[str]
 
 
@@ -65,15 +74,85 @@ def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
         Replace an existing file.
     """
     check_target(path, force)
+    with _named(path), contextlib.suppress(FileNotFoundError):  # without a lock file nobody else is at it
+        os.close(_lock(path, os.O_RDWR))
+    return rewrite(path, dataset, force=force)
+
+
+def rewrite(path: Name, dataset: xr.Dataset, *, force: bool = True) -> Path:
+    """As ``save``, by who holds the lock on ``path``."""
     image = _image(dataset)
-    try:
+    with _named(path):
         _write(Path(os.path.realpath(path)), image, force)
+    return Path(path)
+
+
+@contextlib.contextmanager
+def locked(path: Name) -> Iterator[None]:
+    """Keep ``path`` from other writers, on this machine or on others that share the folder.
+
+    The lock is the system's own (``flock``) on a hidden file beside ``path``: it ends with this process, however that ends.
+    """
+    if fcntl is None:
+        warnings.warn(f"this system has no flock: make sure that no second run writes {path}", stacklevel=3)
+        yield
+        return
+    target = Path(os.path.realpath(path))
+    with _named(path):
+        handle = _lock(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with _named(path):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            for leftover in target.parent.glob(f"{_beside(target)}-*.tmp"):  # of a run that was killed while it wrote
+                leftover.unlink(missing_ok=True)
+        yield
+    finally:
+        _lock_file(target).unlink(missing_ok=True)  # still locked: nobody else has it
+        os.close(handle)
+
+
+def _lock(path: Name, flags: int) -> int:
+    """A handle on the lock file of ``path``, locked; FileNotFoundError if there is none and ``flags`` do not make it."""
+    file = _lock_file(Path(os.path.realpath(path)))
+    while True:
+        handle = os.open(file, flags, 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+            os.close(handle)
+            raise StoreError(f"{path} is being written by {owner}: wait until that ends, or choose another name") from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(handle)
+                raise
+            warnings.warn(f"the file system of {path} has no locks: make sure that no second run writes this file", stacklevel=4)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # the owner before us removed it after we had opened it
+
+
+def _beside(target: Path) -> str:
+    """How the names of our hidden files for one target begin; short, whatever the length of its name."""
+    return f".replica-{hashlib.sha256(target.name.encode(errors='surrogateescape')).hexdigest()[:12]}"
+
+
+def _lock_file(target: Path) -> Path:
+    return target.with_name(f"{_beside(target)}.lock")
+
+
+@contextlib.contextmanager
+def _named(path: Name) -> Iterator[None]:
+    """Errors of the system in writing, as a sentence about ``path``."""
+    try:
+        yield
     except FileExistsError as error:  # it appeared since check_target
         raise StoreError(f"{path} exists: choose another name or pass --force") from error
     except OSError as error:
         cause = "the disk or the quota is full: free some space" if error.errno in _FULL else f"{_reason(error)}: check the folder"
         raise StoreError(f"{path} was not written, {cause} or choose another folder") from error
-    return Path(path)
 
 
 def _reason(error: Exception) -> str:
@@ -81,7 +160,7 @@ def _reason(error: Exception) -> str:
 
 
 def _write(target: Path, image: bytes, force: bool) -> None:
-    temporary = target.with_name(f".replica-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f"{_beside(target)}-{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as stream:
             stream.write(image)
@@ -128,13 +207,20 @@ def _image(dataset: xr.Dataset) -> bytes:
 def _put_root(file: h5py.File, dataset: xr.Dataset) -> None:
     file.attrs["format"], file.attrs["schema_version"] = FORMAT, SCHEMA
     file.attrs["python_version"] = platform.python_version()
-    for package in _PACKAGES:
-        file.attrs[f"{package.replace('-', '_')}_version"] = "unknown"
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            file.attrs[f"{package.replace('-', '_')}_version"] = importlib.metadata.version(package)
+    for package, version in versions().items():
+        file.attrs[f"{package.replace('-', '_')}_version"] = version
     if others := " ".join(str(name) for name in dataset.coords if name not in dataset.sizes):
         file.attrs["coordinates"] = others  # netCDF convention for coordinates that are not dimensions
     _put_attributes(file, dataset.attrs, variables=list(dataset.variables), coords=list(dataset.coords))
+
+
+def versions() -> dict[str, str]:
+    """Of this package and of those that decide its numbers."""
+    found = dict.fromkeys(_PACKAGES, "unknown")
+    for package in found:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
@@ -162,7 +248,7 @@ def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
 
 
 def _put_attributes(stored: Any, attrs: Mapping[Any, Any], **metadata: Any) -> None:
-    stored.attrs[_METADATA] = json.dumps(_encode({"attrs": attrs, **metadata}), allow_nan=False)
+    stored.attrs[_METADATA] = encoded({"attrs": attrs, **metadata})
     for name in _READABLE:
         if (value := attrs.get(name)) is not None:  # always text: netCDF readers fail on bools
             text = str(value) if isinstance(value, str) else json.dumps(_encode(value))
@@ -216,6 +302,11 @@ def _read_variable(stored: Any) -> xr.Variable:
 
 
 _READERS: dict[int, Callable[[h5py.File], xr.Dataset]] = {1: _read_v1}
+
+
+def encoded(value: Any) -> str:
+    """Metadata as the text that is stored: equal texts are equal values, also for NaN and arrays."""
+    return json.dumps(_encode(value), allow_nan=False)
 
 
 def _encode(value: Any) -> Any:

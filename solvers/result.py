@@ -29,6 +29,8 @@ class Status(enum.Enum):
     )
     AT_EDGE = "the optimum lies beyond the edge of the range that was searched"
 
+    NOT_COMPUTED = "not computed yet: the run was stopped before it came here, continue it with --resume"
+
     @property
     def code(self) -> int:
         return _CODES[self]
@@ -41,6 +43,11 @@ class Status(enum.Enum):
     @classmethod
     def of(cls, code: int) -> Status:
         return _MEMBERS[int(code)]
+
+    @classmethod
+    def point_codes(cls) -> list[int]:
+        """Codes of the statuses with ``is_point``, to be looked for in an array of codes."""
+        return [status.code for status in cls if status.is_point]
 
 
 _MEMBERS = tuple(Status)

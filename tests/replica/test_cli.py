@@ -103,7 +103,10 @@ def test_sweep_plot_and_python_m(run, tmp_path: Path) -> None:
     assert figure.stat().st_size > 5000
     code, _, err = run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))
     assert code == 2
-    assert "--force" in err
+    assert "--force" in err and "--resume" in err
+    assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume")[:2] == (0, f"{file}: 12 points, 0 failed\n")
+    code, _, err = run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume", "--tol", "1e-9")
+    assert code == 2 and "settings.tol is 1e-10 there and 1e-09 here" in err
     assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
     assert replica.load(file).sizes["snr"] == 3
     done = subprocess.run([sys.executable, "-m", "replica", "models", "--json"], capture_output=True, text=True, check=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy as sp
+import xarray as xr
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
@@ -19,9 +20,10 @@ import replica
 from equations import Model, Quantity, quantity
 from equations.priors import overlap_coupling, sign_term
 from equations.symbols import conjugate
+from replica import store
 from replica.cli import app
 from replica.diagram import REGIONS, cusp, phase_diagram
-from replica.errors import InputError, SolveError
+from replica.errors import InputError, SolveError, StoreError
 from replica.family import Line
 from replica.phase import Thresholds
 from replica.phase_plot import draw_phase
@@ -212,8 +214,8 @@ def test_no_transition_is_an_answer() -> None:
 # diagrams -----------------------------------------------------------------------------------------
 
 
-def lines() -> object:
-    return phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 0.3, 6.0]}, side=0.05)
+def lines(**how: object) -> xr.Dataset:
+    return phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 0.3, 6.0]}, side=0.05, **how)
 
 
 def test_diagram_file_and_figure(tmp_path: Path) -> None:
@@ -233,6 +235,39 @@ def test_diagram_file_and_figure(tmp_path: Path) -> None:
     assert back.identical(dataset)
     draw_phase(back).savefig(tmp_path / "phase.svg")
     assert (tmp_path / "phase.svg").stat().st_size > 5000
+
+
+def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By dask workers, who are sent the model itself; the column before is not computed again, a failed one stays failed."""
+    distributed = pytest.importorskip("distributed")
+    whole, path, computed = lines(), tmp_path / "x.h5", []
+    real, rewrite = replica.thresholds, store.rewrite
+
+    def thresholds(*args: object, **controls: object) -> Thresholds:
+        computed.append(controls["gamma"])
+        return real(*args, **controls)
+
+    def interrupted(*args: object, **how: object) -> Path:
+        rewrite(*args, **how)
+        if computed:
+            raise KeyboardInterrupt
+        return path
+
+    monkeypatch.setattr("replica.diagram.thresholds", thresholds)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(store, "rewrite", interrupted)
+        lines(file=path)
+    part = load(path)
+    assert part.transition.values.tolist() == [1, 4, 4] and not part.attrs["complete"] and part.attrs["tricritical"] == []
+    assert set(np.unique(part.region[1:])) == {4}
+    draw_phase(part)
+    with pytest.raises(StoreError, match=r"accuracy is 1e-06 there and 0\.01 here"):
+        lines(file=path, resume=True, accuracy=0.01)
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None, set_as_default=False) as client:
+        assert lines(file=path, resume=True, dask=client).identical(whole.assign_attrs(created=part.attrs["created"]))
+    assert load(path).identical(whole.assign_attrs(created=part.attrs["created"])) and whole.attrs["complete"]
+    computed.clear()
+    assert lines(file=path, resume=True).identical(load(path)) and computed == []
 
 
 def test_the_hard_phase_closes_at_a_cusp() -> None:
@@ -258,8 +293,9 @@ def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> No
         return real(*args, **controls)
 
     monkeypatch.setattr("replica.diagram.thresholds", failing)
-    dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0]}, side=0.05)
-    assert dataset.transition.values.tolist() == [1, 3] and dataset.attrs["failures"] == {"gamma=5": "lost"}
+    near = np.nextafter(5.0, 6)
+    dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0, near]}, side=0.05)
+    assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {"gamma=5": "lost"}
     assert set(np.unique(dataset.region.sel(gamma=5.0))) == {4} and np.isnan(dataset.alpha_IT[1])
 
 

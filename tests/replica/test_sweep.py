@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import replica
-from replica import InputError
+from replica import InputError, to_dataset
 from replica.plot import draw, hard_phase, save_figure
-from replica.sweep import to_dataset
 
 BAYES = {"L": 4, "nu": 1, "Delta": 1e-4}
 
