@@ -26,10 +26,11 @@ from . import phase_command, store
 from . import show as printing
 from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
+from .optimise import run as run_optimise
 from .phase_plot import draw_phase, is_phase_diagram
-from .plot import draw, save_figure
+from .plot import draw, draw_together, save_figure
 from .problem import Settings
-from .settings import assignments, nearest, resolve
+from .settings import assignments, built, resolve
 from .solve import Solution, evaluate
 from .solve import solve as solve_point
 from .sweep import read_over
@@ -75,8 +76,10 @@ def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("
 
     Example: replica show slr-bayes --latex > slr.tex
     """
-    built, _ = resolve(model, assignments(settings or []), partial=_controls_of(model))
-    typer.echo(printing.latex(built) if latex else printing.text(built))
+    given = _parsed(settings)
+    ready, _ = built(model, given)
+    resolve(model, given, partial=[q.name for q in ready.controls])
+    typer.echo(printing.latex(ready) if latex else printing.text(ready))
 
 
 @app.command()
@@ -110,16 +113,24 @@ def sweep(
     settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
     resume: Resume = False, dask: Dask = None, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0,
     max_steps: MaxSteps = 100_000, quiet: Quiet = False,
+    optimise: Annotated[str | None, typer.Option(help="Controls to choose at each point such that the risk is smallest, as lam_k,lam_v.")] = None,
 ) -> None:  # fmt: skip
     """Solve a model over a grid and store every branch, as they come.
 
     Example: replica sweep slr-bayes --over alpha=0.5:2.5:41 --set L=4 --set nu=1 --set Delta=1e-4 -o slr.h5
+
+    Example: replica sweep slr-erm --over alpha=1:8:8 --optimise lam_k,lam_v --set L=4 --set nu=1 --set Delta=0.1 -o softmax.h5
     """
     given = _parsed(settings)
-    built, _ = resolve(model, given, partial=_controls_of(model))
+    grids = read_over(built(model, given)[0], over)
     how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps)
+    if optimise is not None and warm is not None:
+        raise InputError("the search for the best controls has its own starts: leave --warm or --optimise out")
     with _long(output, resume, force, dask, quiet) as work:
-        dataset = run_sweep(model, read_over(built, over), given, how, warm, None, work)
+        if optimise is None:
+            dataset = run_sweep(model, grids, given, how, warm, None, work)
+        else:
+            dataset = run_optimise(model, [n.strip() for n in optimise.split(",")], "risk", grids, {}, how, given, work)
     failed = failures(dataset["status"].values)
     if not quiet:
         typer.echo(f"{output}: {dataset['status'].size} points, {failed} failed")
@@ -151,17 +162,26 @@ def evaluate_at(
 
 @app.command()
 def plot(
-    file: Path, output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
+    files: Annotated[list[Path], typer.Argument(help="A stored sweep; several of them go on one axis.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
     y: Annotated[str, typer.Option(help="Variable to draw.")] = "risk", force: Force = False,
 ) -> None:  # fmt: skip
-    """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls.
+    """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls; several sweeps on one axis.
 
     Example: replica plot slr.h5 -o slr.png
+
+    Example: replica plot bayes.h5 softmax.h5 linear.h5 -o risks.png
     """
-    dataset = store.load(file)
-    if not dataset.attrs.get("complete", True):
-        typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
-    save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
+    datasets = []
+    for file in files:
+        datasets.append(store.load(file))
+        if not datasets[-1].attrs.get("complete", True):
+            typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
+    if len(datasets) > 1:
+        figure = draw_together(datasets, y)
+    else:
+        figure = draw_phase(datasets[0]) if is_phase_diagram(datasets[0]) else draw(datasets[0], y)
+    save_figure(figure, output, force)
     typer.echo(str(output))
 
 
@@ -186,12 +206,6 @@ def phase(
 def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
     """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
     demonstration.run(folder, _command())
-
-
-def _controls_of(model: str) -> list[str]:
-    if model not in MODELS:
-        raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-    return [q.name for q in MODELS[model].build().controls]
 
 
 def _parsed(settings: list[str] | None) -> dict[str, Any]:

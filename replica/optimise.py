@@ -11,8 +11,9 @@ Source: theory.md section 5.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,17 @@ from equations import Model
 from equations.envelope import RESPONSES
 from solvers import Status
 
+from .dataset import blank, failures, to_dataset
 from .errors import InputError
 from .precision import double_precision
 from .problem import Settings
 from .proximal_solve import FIRST_LEVEL, ensemble_at, fixed_point
+from .rule import Rule
 from .settings import built, nearest, number, resolve
 from .solve import Branch, Solution, check, completed, solve, start_vector
-from .sweep import _axis as axis
-from .sweep import progress_bar, to_dataset
+from .store import Name
+from .sweep import axes_of
+from .work import Work, gathered, opened, progress_bar
 
 RANGE = 1e-5, 1e5
 """Where the controls are searched."""
@@ -84,6 +88,10 @@ def optimise(
     along: Mapping[str, Any] | None = None,
     start: Mapping[str, float] | None = None,
     settings: Settings | None = None,
+    file: Name | None = None,
+    resume: bool = False,
+    force: bool = False,
+    dask: Any = None,
     progress: bool | None = None,
     **controls: Any,
 ) -> Optimum | xr.Dataset:
@@ -98,15 +106,18 @@ def optimise(
     observable : str
         What is minimised.
     along : dict of control -> values, optional
-        Do it at every point of a grid, each point starting where the last one ended.
+        Do it at every point of a grid.
     start : dict, optional
         Where the search starts; 1 by default.
     settings, **controls
         As in ``solve``.
+    file, resume, force, dask, progress
+        With ``along``, as in ``sweep``.
 
     Returns
     -------
-    Optimum, or with ``along`` a dataset like that of ``sweep`` whose one branch is "best", with ``over`` among its variables.
+    Optimum, or with ``along`` a dataset like that of ``sweep``: its one branch is "best", ``over`` are variables of it, and
+    ``status`` is that of the optimum.
 
     Raises
     ------
@@ -114,27 +125,89 @@ def optimise(
         A name is unknown, or a control is not positive.
     """
     settings = settings or Settings()
+    if along:
+        return run(model, over, observable, along, start or {}, settings, controls, Work(file, resume, force, dask, progress))
+    if file is not None:
+        raise InputError("a file is written for a grid of optima: give along, or save the solution of the one optimum")
+    model, begin, fixed, settings = _prepared(model, over, observable, {}, start or {}, settings, controls)
+    return find(model, begin, observable, settings, fixed)
+
+
+def _prepared(
+    model: str | Model, over: Sequence[str], observable: str, along: Mapping[str, Any], start: Mapping[str, float], settings: Settings, controls: Any
+) -> tuple[Model, dict[str, float], dict[str, float], Settings]:
+    """Everything checked: the model, where the search starts, the fixed controls, complete settings."""
     check(settings)
-    along = dict(along or {})
-    clash = sorted(set(over) & (set(along) | set(controls)))
+    clash = sorted(set(over) & {*along, *controls})
     if clash:
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
     _check(built(model, controls)[0], over, observable)
     model, fixed = resolve(model, controls, partial=[*over, *along])
-    settings = completed(settings, model)
-    begin = {n: number(_quantity(model, n), (start or {}).get(n, 1.0)) for n in over}
-    if not along:
-        return _optimum(model, begin, observable, settings, {**fixed}, None)
-    axes = {name: axis(model, name, values) for name, values in along.items()}
-    found: list[Optimum] = []
-    with progress_bar(progress) as bar:
-        job = bar.add_task(f"{model.name} optimum", total=int(np.prod([len(a) for a in axes.values()])))
-        for point in itertools.product(*axes.values()):
-            here = {**fixed, **dict(zip(axes, map(float, point), strict=True))}
-            good = [o for o in found if o.status.is_point and o.branch is not None]
-            found.append(_optimum(model, good[-1].at if good else begin, observable, settings, here, _overlaps(good[-1]) if good else None))
-            bar.advance(job)
-    return _dataset(axes, fixed, found)
+    return model, {n: number(_quantity(model, n), start.get(n, 1.0)) for n in over}, fixed, completed(settings, model)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point of a grid."""
+
+    controls: dict[str, float]
+    points: int = 1
+
+
+def solve_place(
+    model: Model, place: Place, done: Callable[[int], None], *, begin: dict[str, float], observable: str, settings: Settings
+) -> tuple[xr.Dataset, int]:
+    """The optimum at one place: a dataset with the one branch "best", and the code of its status."""
+    o = find(model, begin, observable, settings, place.controls)
+    done(1)
+    row = to_dataset(o.solution).isel(branch=[o.solution.best or 0])
+    chosen = {n: ("branch", [v]) for n, v in o.at.items()} | {f"error_{n}": ("branch", [v]) for n, v in o.error_at.items()}
+    return row.assign(chosen | {"evaluations": ("branch", [o.evaluations])}), o.status.code
+
+
+def run(
+    model: str | Model, over: Sequence[str], observable: str, along: Mapping[str, Any], start: Mapping[str, float], settings: Settings,
+    controls: Mapping[str, Any], work: Work,
+) -> xr.Dataset:  # fmt: skip
+    """What ``optimise`` does with ``along``."""
+    name = model if isinstance(model, str) else None
+    axes = axes_of(built(model, controls)[0], along, controls)
+    ready, begin, fixed, settings = _prepared(model, over, observable, axes, start, settings, controls)
+    grid = list(itertools.product(*axes.values()))
+    places = [Place({**fixed, **dict(zip(axes, map(float, point), strict=True))}) for point in grid]
+    with opened(work, _blank(ready, axes, fixed, settings, begin, observable), [*axes, "branch"]) as target:
+        dataset = target.dataset
+        status = dataset["status"].values.reshape(-1)  # a view
+
+        def put(i: int, solved: tuple[xr.Dataset, int]) -> int:
+            row, code = solved
+            for variable in row.data_vars:
+                dataset[variable].values.reshape(-1)[i] = row[variable].values[0]
+            status[i] = code
+            dataset.attrs["complete"] = not (status == Status.NOT_COMPUTED.code).any()
+            target.write(dataset)
+            return failures(status[i : i + 1])
+
+        pending = {i: place for i, place in enumerate(places) if status[i] == Status.NOT_COMPUTED.code}
+        job = partial(solve_place, begin=begin, observable=observable, settings=settings)
+        with progress_bar(work, f"{ready.name} optimum", len(places), len(places) - len(pending)) as bar:
+            bar.failed(failures(status))
+            gathered(target.client, job, ready, name, pending, bar, put, threads=1)
+    return dataset
+
+
+def _blank(
+    model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], settings: Settings, begin: dict[str, float], observable: str
+) -> xr.Dataset:
+    """The dataset of which nothing is computed yet."""
+    empty = blank(model, axes, fixed, settings, Rule(), optimised=begin, minimised=observable).isel(branch=[0]).assign_coords(branch=["best"])
+    dims, nan = empty["status"].dims, np.full(empty["status"].shape, np.nan)
+    chosen: dict[str, Any] = {"evaluations": (dims, np.zeros(nan.shape, dtype=np.int64), {"long_name": "fixed points solved during the search"})}
+    for name in begin:
+        quantity = _quantity(model, name)
+        chosen[name] = (dims, nan.copy(), {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"})
+        chosen[f"error_{name}"] = (dims, nan.copy(), {"long_name": f"error estimate of {name}", "units": "1"})
+    return empty.assign(chosen).copy(deep=True)
 
 
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
@@ -194,14 +267,11 @@ class _Objective:
         return basis
 
 
-def _optimum(
-    model: Model, begin: Mapping[str, float], observable: str, settings: Settings, values: dict[str, float], x: np.ndarray | None
-) -> Optimum:
+def find(model: Model, begin: Mapping[str, float], observable: str, settings: Settings, values: dict[str, float]) -> Optimum:
     """Search on few samples along one branch; solve from every start at its end, and search again if another branch is the best one there."""
     names, at, evaluations = list(begin), dict(begin), 0
     with double_precision():
-        if x is None:
-            x = _best_start(model, {**values, **at}, settings)
+        x = _best_start(model, {**values, **at}, settings)
         for _ in range(2):
             goal = _Objective(model, names, observable, settings, values, x)
             end, gradient, status = _search(goal, np.log([at[n] for n in names]))
@@ -214,7 +284,7 @@ def _optimum(
         known = best is not None and status is Status.SUCCESSFUL
         distance = np.abs(_refined_distance(goal, end, best)) if known else np.full(len(names), np.nan)
     if status is Status.SUCCESSFUL:
-        status = Status.NON_FINITE if best is None else best.status
+        status = solution.branches[0].status if best is None else best.status
     value, error = (np.nan, np.nan) if best is None else (best.observables[observable], best.error[observable])
     error_at = {n: at[n] * float(d) for n, d in zip(names, distance, strict=True)}
     return Optimum(at, value, error, error_at, dict(zip(names, map(float, gradient), strict=True)), status, evaluations, solution)
@@ -225,10 +295,6 @@ def _best_start(model: Model, values: dict[str, float], settings: Settings) -> n
     if solution.best is None:
         return start_vector(model, model.starts["informed"], values)
     return np.array([solution.branches[solution.best].overlaps[q.name] for q in model.overlaps])
-
-
-def _overlaps(optimum: Optimum) -> np.ndarray | None:
-    return None if optimum.branch is None else np.array(list(optimum.branch.overlaps.values()))
 
 
 def _near(branch: Branch, x: np.ndarray) -> bool:
@@ -276,24 +342,3 @@ def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.nda
     if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:
         return np.full(len(t), np.nan)
     return np.linalg.solve(curvature, slope)
-
-
-def _dataset(axes: dict[str, np.ndarray], fixed: dict[str, float], found: list[Optimum]) -> xr.Dataset:
-    """The best branch at each point of the grid, with the chosen controls and how the search went."""
-    model, rows = found[0].solution.model, []
-    quantities = {q.name: q for q in model.quantities}
-    for o in found:
-        row = to_dataset(o.solution).isel(branch=[o.solution.best or 0]).assign_coords(branch=["best"])
-        chosen = {n: ("branch", [v]) for n, v in o.at.items()} | {f"error_{n}": ("branch", [v]) for n, v in o.error_at.items()}
-        search = ("branch", [o.status.code], {"flag_meanings": [s.value for s in Status], "long_name": "how the search ended"})
-        rows.append(row.assign(chosen | {"search": search, "evaluations": ("branch", [o.evaluations])}))
-    shape = (*(len(a) for a in axes.values()), 1)
-    variables = {}
-    for name, first in rows[0].data_vars.items():
-        unit = model.units.get(str(name), "1")
-        label = quantities[str(name)].label if str(name) in quantities else model.latex.get(str(name), "")
-        attrs = first.attrs | ({"units": unit} if first.dtype.kind == "f" else {}) | ({"latex": label} if label else {})
-        variables[name] = ((*axes, "branch"), np.stack([r[name].values for r in rows]).reshape(shape), attrs)
-    coords = {n: (n, v, {"latex": quantities[n].label, "long_name": quantities[n].meaning, "units": "1"}) for n, v in axes.items()}
-    attrs = rows[0].attrs | {"controls": fixed, "optimised": list(found[0].at)}
-    return xr.Dataset(variables, {**coords, "branch": ["best"]}, attrs)

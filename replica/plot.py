@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,56 @@ def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
     else:
         _map(figure, panel[0], dataset, y)
     return figure
+
+
+def draw_together(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
+    """One variable of several sweeps over the same control on one axis.
+
+    A model with an equilibrium of its own (Bayes-optimal) gives two curves, the algorithm's (uninformed start) and the
+    information-theoretic one (best free energy); a trained predictor the branch of lowest energy.
+
+    Raises
+    ------
+    InputError
+        The sweeps are not over one and the same control, or one has no such variable.
+    """
+    axes = [[str(d) for d in dataset.sizes if d != "branch"] for dataset in datasets]
+    if any(len(a) != 1 or a != axes[0] for a in axes):
+        raise InputError(f"the sweeps are over {', '.join('x'.join(a) or 'nothing' for a in axes)}: on one axis they must share their one control")
+    missing = [str(d.attrs.get("title", "a file")) for d in datasets if y not in d.data_vars]
+    if missing:
+        raise InputError(f"{missing[0]} has no variable {y!r}: choose another with --y")
+    figure, (panel,) = new_figure(1)
+    lines = [line for dataset in datasets for line in _named_curves(dataset, y)]
+    for i, (name, values, error) in enumerate(lines):
+        x, order = values[axes[0][0]].values, np.argsort(values[axes[0][0]].values)
+        panel.plot(x[order], values.values[order], color=COLOURS[i % 7], linestyle=STYLES[i % 5], label=name)
+        panel.fill_between(x[order], (values - error).values[order], (values + error).values[order], color=COLOURS[i % 7], alpha=0.2, linewidth=0)
+    first = datasets[0]
+    panel.set(xlabel=label(first[axes[0][0]]), ylabel=label(first[y]))
+    panel.legend(frameon=False)
+    return figure
+
+
+def _named_curves(dataset: xr.Dataset, y: str) -> Iterator[tuple[str, xr.DataArray, xr.DataArray]]:
+    """(legend, values, errors) of the curves of one sweep."""
+    options = dataset.attrs.get("options", {})
+    name = str(options.get("activation") or dataset.attrs.get("model", ""))
+    error = dataset[f"error_{y}"] if f"error_{y}" in dataset else xr.zeros_like(dataset[y])
+    values, pick = valid(dataset, y), best_branch(dataset)
+    if str(dataset.attrs.get("model", "")).endswith("bayes") and "uninformed" in dataset.branch:
+        yield "Bayes, algorithmic", values.sel(branch="uninformed"), error.sel(branch="uninformed")
+        yield "Bayes, information-theoretic", values.isel(branch=pick), error.isel(branch=pick)
+    else:
+        ridge = ", best ridge" if "optimised" in dataset.attrs else ""
+        yield f"{name}{ridge}", values.isel(branch=pick), error.isel(branch=pick)
+
+
+def best_branch(dataset: xr.Dataset) -> xr.DataArray:
+    """Number of the branch with the best free energy at each point."""
+    energy, largest = valid(dataset, "free_energy"), dataset.attrs.get("best", "largest") == "largest"
+    score = energy.fillna(-np.inf if largest else np.inf)
+    return score.argmax("branch") if largest else score.argmin("branch")
 
 
 def new_figure(panels: int) -> tuple[Any, list[Any]]:
@@ -102,10 +153,7 @@ def shade_hard(panel: Any, x: np.ndarray, hard: np.ndarray) -> None:
 
 
 def _map(figure: Any, panel: Any, dataset: xr.Dataset, y: str) -> None:
-    energy = valid(dataset, "free_energy")
-    largest = dataset.attrs.get("best", "largest") == "largest"
-    score = energy.fillna(-np.inf if largest else np.inf)
-    pick = score.argmax("branch") if largest else score.argmin("branch")
+    pick = best_branch(dataset)
     first, second = (str(d) for d in dataset.sizes if d != "branch")
     values = valid(dataset, y).isel(branch=pick).transpose(second, first)
     mesh = panel.pcolormesh(dataset[first], dataset[second], values, cmap="cividis", shading="nearest")

@@ -116,7 +116,7 @@ def run(
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
     settings = completed(settings, built)
-    axes = _axes(built, over, controls)
+    axes = axes_of(built, over, controls)
     directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
@@ -142,7 +142,8 @@ def run(
     return dataset
 
 
-def _axes(model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def axes_of(model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The grids of the swept controls, checked."""
     axes = {name: _axis(model, name, values) for name, values in over.items()}
     for name in axes:
         if name in controls:

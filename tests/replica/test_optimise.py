@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import replica
-from replica import InputError, Settings, Status
+from replica import InputError, Settings, Status, StoreError
 from replica.optimise import _Objective, optimise
 from replica.settings import resolve
+from replica.work import Target
 
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "alpha": 3.0}
 LOOSE = Settings(accuracy=2e-2)
@@ -47,7 +50,7 @@ def test_the_optimum_is_below_its_neighbours_and_says_how_well_it_is_known() -> 
 def test_along_a_grid() -> None:
     grid = optimise("slr-erm", along={"alpha": [2.0, 4.0]}, settings=LOOSE, progress=False, **{k: v for k, v in LINEAR.items() if k != "alpha"})
     assert dict(grid.sizes) == {"alpha": 2, "branch": 1}
-    assert np.all(np.diff(grid.risk.values[:, 0]) < 0) and np.all(grid.lam_v > 0) and np.all(grid.search == 0)
+    assert np.all(np.diff(grid.risk.values[:, 0]) < 0) and np.all(grid.lam_v > 0) and np.all(grid.status == 0)
     alone = optimise("slr-erm", settings=LOOSE, **(LINEAR | {"alpha": 4.0}))
     assert float(grid.risk[1, 0]) == pytest.approx(alone.value, abs=1e-5)
 
@@ -56,6 +59,28 @@ def test_an_optimum_beyond_the_range_is_said_so() -> None:
     """Without informative labels the best ridge is infinite: nothing is learnt."""
     best = optimise("slr-erm", over=["lam_v"], settings=LOOSE, **(LINEAR | {"Delta": 1e4, "lam_k": 1.0, "alpha": 0.1}))
     assert best.status is Status.AT_EDGE or best.at["lam_v"] > 1e3
+
+
+def test_a_stopped_grid_continues_to_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"along": {"alpha": [2.0, 4.0]}, "settings": LOOSE, "progress": False, **{k: v for k, v in LINEAR.items() if k != "alpha"}}
+    whole = optimise("slr-erm", **given)
+    write, calls = Target.write, []
+
+    def stops(self: Target, dataset: xr.Dataset) -> None:
+        write(self, dataset)
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Target, "write", stops)
+    with pytest.raises(KeyboardInterrupt):
+        optimise("slr-erm", file=tmp_path / "o.h5", **given)
+    monkeypatch.undo()
+    assert int((replica.load(tmp_path / "o.h5").status == Status.NOT_COMPUTED.code).sum()) == 1
+    with pytest.raises(StoreError, match="minimised is risk there"):
+        optimise("slr-erm", file=tmp_path / "o.h5", resume=True, observable="training_loss", **given)
+    again = optimise("slr-erm", file=tmp_path / "o.h5", resume=True, **given)
+    xr.testing.assert_equal(again, whole)
+    xr.testing.assert_equal(replica.load(tmp_path / "o.h5"), whole)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +97,7 @@ def test_an_optimum_beyond_the_range_is_said_so() -> None:
     ],
 )
 def test_bad_input(arguments: dict[str, Any], message: str) -> None:
-    given = {k: v for k, v in LINEAR.items() if not (k == "alpha" and "along" in arguments) and not (k == "L" and arguments.get("over") == ["L"])}
+    given = {k: v for k, v in LINEAR.items() if k not in [*arguments.get("over", []), *arguments.get("along", {})]}
     with pytest.raises(InputError, match=message):
         optimise("slr-erm", **(given | arguments))
 
