@@ -88,7 +88,7 @@ def solve(
     solution = solve_point(model, settings=how, **_parsed(settings))
     if output is not None:
         store.save(output, to_dataset(solution).assign_attrs(command=_command()), force=force)
-    typer.echo(json.dumps(solution.to_dict())) if as_json else _print_solution(solution)
+    typer.echo(json.dumps(solution.to_dict(), indent=2 if solution.model.path == "flow" else None)) if as_json else _print_solution(solution)
     if any(not b.ok for b in solution.branches):
         for b in solution.branches:
             if not b.ok:
@@ -205,7 +205,8 @@ def _print_solution(solution: Solution) -> None:
         for name in getattr(first, kind):
             row(name, [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches])
     phi = "free entropy" if solution.model.best == "largest" else "objective"
-    row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
+    if solution.model.path != "flow":  # its objective is among the observables
+        row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
     row("status", [b.status.value for b in solution.branches])
     row("residual", [f"{b.residual:.1e}" for b in solution.branches])
     row("steps", [str(b.steps) for b in solution.branches])
