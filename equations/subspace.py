@@ -105,9 +105,10 @@ def gradient_noise() -> sp.Expr:
     With delta = (d - 1)/L, v = L w and f_perp = Z^T w, |f_perp|^2 = phi = delta T, and Z Gaussian given f_perp,
 
         s_i = (h_i f_h + u_i f_u - J) + delta v_i - phi + sqrt(phi) eta_i,      eta_i standard:
-        |g_perp|^2/(4 beta^2) = phi ([<v^2 s> + T]/T)^2 + delta (<v^2 s^2> + phi T),      <> over tokens, s without eta,
+        |g_perp|^2/(4 beta^2) = phi (<v^2 s>/T + 1)^2 + delta (<v^2 s^2> - <v^2 s>^2/T + phi T),      <> over tokens, s without eta,
 
-    the first term along f_perp, the second across it. Exact for d, L -> infinity at fixed delta.
+    the first term along f_perp, the second across it, where Z^T w vanishes: only the part of w s across w counts.
+    Exact for d, L -> infinity at fixed delta.
     """
     f_h, f_u, delta = in_mass(attended(FIELD)), in_mass(attended(ACROSS)), (d - 1) / L
     plane = FIELD * f_h + ACROSS * f_u - in_mass(objective())
@@ -119,7 +120,7 @@ def gradient_noise() -> sp.Expr:
         moment[2, 2] + 2 * delta * moment[3, 1] - 2 * phi * moment[2, 1]
         + delta**2 * moment[4, 0] - 2 * delta * phi * moment[3, 0] + phi**2 * spread
     )  # fmt: skip
-    return 4 * beta**2 * (phi * (first / spread + 1) ** 2 + delta * (second + phi * spread))
+    return 4 * beta**2 * (phi * (first / spread + 1) ** 2 + delta * (second - first**2 / spread + phi * spread))
 
 
 def mass_slope(term: sp.Expr) -> sp.Expr:
