@@ -1,4 +1,4 @@
-"""The command line: ``replica models | show | solve | sweep | phase | eval | plot | demo``.
+"""The command line: ``replica models | show | solve | sweep | phase | eval | check | plot | demo``.
 
 Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input, 130 interrupted.
 """
@@ -20,7 +20,7 @@ from rich.table import Table
 from equations import MODELS
 
 from . import demo as demonstration
-from . import phase_command, store
+from . import check_command, phase_command, store
 from . import show as printing
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
@@ -171,6 +171,28 @@ def phase(
     Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
     """
     phase_command.run(model, _parsed(settings), control, over or [], output, force, within, accuracy, as_json, quiet, _command())
+
+
+@app.command()
+def check(
+    model: str, settings: Set = None,
+    d: Annotated[int | None, typer.Option("--d", help="Dimension, as --set d=.")] = None,
+    length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
+    trials: Annotated[int, typer.Option(help="Independent runs.")] = 30,
+    steps: Annotated[int | None, typer.Option(help="Steps [default: chosen by the theory].")] = None,
+    batch: Annotated[int, typer.Option(help="Sequences per step.")] = 1,
+    tokens: Annotated[str, typer.Option(help="projected (exact in law, fast) or explicit (every coordinate).")] = "projected",
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32", seed: int = 0, as_json: Json = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every path.")] = None, force: Force = False,
+) -> None:  # fmt: skip
+    """Run a simulation and compare it with the theory; exit code 1 if a |z| is above 4.
+
+    Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+    """
+    sizes = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
+    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in sizes.items())])
+    options = {"trials": trials, "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed}
+    check_command.run(model, given, options, as_json, output, force, _command())
 
 
 @app.command()

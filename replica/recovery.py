@@ -137,6 +137,14 @@ def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> np
         return np.asarray(_recursion(model)(c, starts, jnp.asarray(step_sizes, dtype=float), jnp.asarray(float(batch))))
 
 
+def noise_floor(batch: int = 1, **controls: Any) -> float:
+    """(1 - rho^2)/eta at which drift and noise of the gradient balance near rho = 1: N/(2 J' batch), J' with its finite-size term."""
+    with double_precision():
+        model, _, c = _resolved(controls)
+        force = flow.compiled_field(model, "drift_finite")(c, jnp.asarray(1.0))[2]
+        return float(_noise(model)(c, jnp.asarray(1.0)) / (2 * force * batch))
+
+
 def attention_mass(rho: Any, **controls: Any) -> np.ndarray:
     """a(rho), the attention on informative tokens, at R, L - R -> infinity."""
     with double_precision():
