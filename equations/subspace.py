@@ -99,7 +99,7 @@ def crowding() -> sp.Expr:
     return attended(sp.S.One, 2)
 
 
-def gradient_noise() -> sp.Expr:
+def gradient_noise(finite: bool = False) -> sp.Expr:
     """E|g_perp|^2, g_perp the part across q and xi of g = 2 beta sum_i w_i s_i x_i, s_i = x_i.f - |f|^2, in terms of the mass a.
 
     With delta = (d - 1)/L, v = L w and f_perp = Z^T w, |f_perp|^2 = phi = delta T, and Z Gaussian given f_perp,
@@ -108,11 +108,18 @@ def gradient_noise() -> sp.Expr:
         |g_perp|^2/(4 beta^2) = phi (<v^2 s>/T + 1)^2 + delta (<v^2 s^2> - <v^2 s>^2/T + phi T),      <> over tokens, s without eta,
 
     the first term along f_perp, the second across it, where Z^T w vanishes: only the part of w s across w counts.
-    Exact for d, L -> infinity at fixed delta.
+    Exact for d, L -> infinity at fixed delta. ``finite`` corrects each <v^n ...> to first order in 1/L for the normalisation of w,
+    E[(sum_i e_i^n)/(sum_i e_i)^n] = L^{1 - n} <v^n> (1 - n (<v^{n+1}>/<v^n> - 1)/L + n (n + 1)/2 (<v^2> - 1)/L); it tells how far L is from
+    infinity, as <v^4> grows like e^{6 beta^2}.
     """
     f_h, f_u, delta = in_mass(attended(FIELD)), in_mass(attended(ACROSS)), (d - 1) / L
     plane = FIELD * f_h + ACROSS * f_u - in_mass(objective())
-    moment = {(n, k): in_mass(attended(sp.expand(plane**k), n)) for n, k in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (4, 0))}
+    power = {n: in_mass(attended(sp.S.One, n)) for n in range(2, 6)} if finite else {}
+
+    def factor(n: int) -> sp.Expr:
+        return 1 / (1 + (n * (power[n + 1] / power[n] - 1) - n * (n + 1) * (power[2] - 1) / 2) / L) if finite else sp.S.One
+
+    moment = {(n, k): factor(n) * in_mass(attended(sp.expand(plane**k), n)) for n, k in ((2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (4, 0))}
     spread = moment[2, 0]
     phi = delta * spread
     first = moment[2, 1] + delta * moment[3, 0] - phi * spread

@@ -22,6 +22,7 @@ from equations import MODELS
 from . import demo as demonstration
 from . import check_command, phase_command, store
 from . import show as printing
+from . import subspace_plot
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
@@ -150,10 +151,10 @@ def plot(
 ) -> None:  # fmt: skip
     """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls.
 
-    Example: replica plot slr.h5 -o slr.png
+    Also phase diagrams and checks. Example: replica plot slr.h5 -o slr.png
     """
     dataset = store.load(file)
-    save_figure(draw_phase(dataset) if is_phase_diagram(dataset) else draw(dataset, y), output, force)
+    save_figure(_figure(dataset, y), output, force)
     typer.echo(str(output))
 
 
@@ -199,6 +200,11 @@ def check(
 def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
     """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
     demonstration.run(folder, _command())
+
+
+def _figure(dataset: Any, y: str) -> Any:
+    special = ((is_phase_diagram, draw_phase), (subspace_plot.is_ascent, subspace_plot.draw_check), (subspace_plot.is_sign_diagram, subspace_plot.draw_sign))
+    return next((render(dataset) for applies, render in special if applies(dataset)), None) or draw(dataset, y)
 
 
 def _controls_of(model: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from . import store
+from . import recovery, sign_command, store
 from .diagram import TRANSITIONS, phase_diagram
 from .errors import InputError, SolveError
 from .phase import NAMES, Thresholds, checked, thresholds
@@ -20,6 +20,8 @@ def run(
     as_json: bool, quiet: bool, command: str,
 ) -> None:  # fmt: skip
     """One command line; exit code 1 if a curve could not be followed."""
+    if model == recovery.MODEL:
+        return sign_command.run(given, control, over, output, force, as_json, command)
     limits = _limits(within)
     if not over:
         if output is not None:

@@ -4,7 +4,8 @@ The flow is the limit of small steps. At steps eta and d/L fixed, d -> infinity,
 
     rho' = (rho + eta D)/sqrt(1 + eta^2 (D^2/(1 - rho^2) + N/batch)),      D = drift_finite(rho), N = gradient_noise(rho):
 
-the gradient's noise across q lengthens q + eta g, and so shortens its projection on the signal.
+the gradient's noise across q lengthens q + eta g, and so shortens its projection on the signal. N is taken with its first correction
+in 1/L; what that correction changes is the error of the theory.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ from .settings import resolve
 from .solve import double_precision
 
 MODEL = "subspace"
+
+
+class Path(NamedTuple):
+    """Mean path of stochastic ascent, shape (starts, steps + 1), and how far it is from the one at L = infinity."""
+
+    rho: np.ndarray
+    error: np.ndarray
 
 
 class Timed(NamedTuple):
@@ -104,16 +112,16 @@ def _raise_unless_done(code: int) -> None:
 
 
 @cache
-def _noise(model: Model) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """(controls, rho) -> gradient_noise; derived when it is first asked for."""
+def _noise(model: Model, finite: bool = False) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """(controls, rho) -> gradient_noise, corrected for finite L or not; derived when it is first asked for."""
     controls = [q.symbol for q in model.controls]
-    lowered = Lowered({"noise": physics.with_mass(physics.gradient_noise())}, [physics.rho], controls, model.name, Rule())
+    lowered = Lowered({"noise": physics.with_mass(physics.gradient_noise(finite))}, [physics.rho], controls, model.name, Rule())
     return lambda c, x: lowered.bind(x[None], {s: c[i] for i, s in enumerate(controls)})(None)["noise"]
 
 
 @cache
-def _recursion(model: Model) -> Any:
-    at, noise = flow.field(model, "drift_finite"), _noise(model)
+def _recursion(model: Model, finite: bool) -> Any:
+    at, noise = flow.field(model, "drift_finite"), _noise(model, finite)
 
     def path(c: jax.Array, start: jax.Array, sizes: jax.Array, batch: jax.Array) -> jax.Array:
         def step(x: jax.Array, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -127,14 +135,16 @@ def _recursion(model: Model) -> Any:
     return jax.jit(jax.vmap(path, in_axes=(None, 0, None, None)))
 
 
-def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> np.ndarray:
-    """The recursion of stochastic ascent from each start, shape (starts, steps + 1); needs d and L."""
+def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> Path:
+    """The recursion of stochastic ascent from each start; needs d and L."""
     with double_precision():
         model, values, c = _resolved(controls)
         if flow.undefined(model, values):
             raise InputError("the noise of the gradient needs d and L: give both")
         starts = jnp.atleast_1d(jnp.asarray(rho0, dtype=float))
-        return np.asarray(_recursion(model)(c, starts, jnp.asarray(step_sizes, dtype=float), jnp.asarray(float(batch))))
+        arguments = c, starts, jnp.asarray(step_sizes, dtype=float), jnp.asarray(float(batch))
+        path, limit = (np.asarray(_recursion(model, finite)(*arguments)) for finite in (True, False))
+        return Path(path, np.abs(path - limit))
 
 
 def noise_floor(batch: int = 1, **controls: Any) -> float:
@@ -142,7 +152,7 @@ def noise_floor(batch: int = 1, **controls: Any) -> float:
     with double_precision():
         model, _, c = _resolved(controls)
         force = flow.compiled_field(model, "drift_finite")(c, jnp.asarray(1.0))[2]
-        return float(_noise(model)(c, jnp.asarray(1.0)) / (2 * force * batch))
+        return float(_noise(model, True)(c, jnp.asarray(1.0)) / (2 * force * batch))
 
 
 def attention_mass(rho: Any, **controls: Any) -> np.ndarray:

@@ -104,6 +104,8 @@ def sweep(
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
+    if built.path == "flow":
+        raise InputError(f"{built.name} has fixed points that come and go: use solve at one point, or phase for its boundaries")
     settings = completed(settings, built)
     axes = {name: _axis(built, name, values) for name, values in over.items()}
     for name in axes:
