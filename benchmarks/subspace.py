@@ -28,9 +28,10 @@ from replica.subspace_plot import draw_ascent
 R, D, TRIALS = 500, 200, 30
 NOISE_TOKENS = (500, 1000, 2500, 5000, 10_000)
 STRENGTHS = (0.25, 0.5, 1.0, 2.0)
-FIRST = Ascent(1.0, D, 0, R, c=0.42, steps=2000, k0=200, gamma=0.6, trials=TRIALS, tokens="projected", seed=1)
+FIRST = Ascent(1.0, D, 0, R, c=0.42, steps=2000, k0=200, gamma=0.6, trials=TRIALS, tokens="projected")
 SECOND = replace(FIRST, L=R + 2500, c=0.85, steps=4000, k0=400)
-HEADER = "| setting | r | abs(rho), mean (s.e.) | theory | abs(rho), 10-90 % | noise attention (s.e.) | theory | 1 - a(1) | rho > 0 | largest abs(z) | s |\n|" + "---|" * 11
+COLUMNS = "setting", "r", "abs(rho) (s.e.)", "theory", "10-90 %", "noise attention (s.e.)", "theory", "1 - a(1)", "rho > 0", "largest abs(z)", "s"
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def row(name: str, ascent: Ascent) -> xr.Dataset:
@@ -65,8 +66,8 @@ def main() -> None:
     if "--explicit" in sys.argv[1:]:
         explicit()
     print(HEADER)
-    first = {f"L - R = {n}": row(f"L - R = {n}", replace(FIRST, L=R + n)) for n in NOISE_TOKENS}
-    second = {rf"$\theta$ = {t:g}": row(f"theta = {t:g}", replace(SECOND, theta=t)) for t in STRENGTHS}
+    first = {f"L - R = {n}": row(f"L - R = {n}", replace(FIRST, L=R + n, seed=i)) for i, n in enumerate(NOISE_TOKENS)}
+    second = {rf"$\theta$ = {t:g}": row(f"theta = {t:g}", replace(SECOND, theta=t, seed=10 + i)) for i, t in enumerate(STRENGTHS)}
     folder = Path("results")
     folder.mkdir(exist_ok=True)
     for i, runs in enumerate((first, second), 1):

@@ -19,10 +19,9 @@ from rich.table import Table
 
 from equations import MODELS
 
+from . import check_command, phase_command, store, subspace_plot
 from . import demo as demonstration
-from . import check_command, phase_command, store
 from . import show as printing
-from . import subspace_plot
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, save_figure
@@ -203,7 +202,11 @@ def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and d
 
 
 def _figure(dataset: Any, y: str) -> Any:
-    special = ((is_phase_diagram, draw_phase), (subspace_plot.is_ascent, subspace_plot.draw_check), (subspace_plot.is_sign_diagram, subspace_plot.draw_sign))
+    special = (
+        (is_phase_diagram, draw_phase),
+        (subspace_plot.is_ascent, subspace_plot.draw_check),
+        (subspace_plot.is_sign_diagram, subspace_plot.draw_sign),
+    )
     return next((render(dataset) for applies, render in special if applies(dataset)), None) or draw(dataset, y)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import sympy as sp
 import xarray as xr
 from scipy.optimize import brentq
+from scipy.stats import beta as beta_law
 
 from equations import Model
 from equations import subspace as physics
@@ -31,7 +32,7 @@ from .errors import InputError, SolveError
 from .lower import Lowered, Rule
 from .lower import function as lowered_function
 from .settings import resolve
-from .solve import double_precision
+from .solve import double_precision, solve
 
 MODEL = "subspace"
 
@@ -153,6 +154,12 @@ def noise_floor(batch: int = 1, **controls: Any) -> float:
         model, _, c = _resolved(controls)
         force = flow.compiled_field(model, "drift_finite")(c, jnp.asarray(1.0))[2]
         return float(_noise(model, True)(c, jnp.asarray(1.0)) / (2 * force * batch))
+
+
+def sign_probability(d: int, L: int, **controls: Any) -> float:
+    """Probability that the flow from a uniform point of the sphere ends at +xi: that rho(0) lies above the unstable point, if there is one."""
+    inside = [b.overlaps["rho"] for b in solve(MODEL, d=d, L=L, **controls).branches if abs(b.overlaps["rho"]) < 1]
+    return float(beta_law.sf((inside[0] + 1) / 2, (d - 1) / 2, (d - 1) / 2)) if inside else 1.0
 
 
 def attention_mass(rho: Any, **controls: Any) -> np.ndarray:

@@ -86,6 +86,7 @@ def _references(ascent: Ascent, limit: dict[str, float], finite: dict[str, float
     ends = np.array([1.0])
     return {
         "attention on noise tokens at rho = 1": float(1 - recovery.attention_mass(ends, **limit)[0]),
+        "probability of +xi from a uniform start": recovery.sign_probability(**finite),
         "time at which the flow reaches 0.99": float(recovery.recovery_time(ascent.d**-0.5, **finite).values),
         "final time": float(ascent.times[-1]),
         "memory of the simulation, MB": ascent.memory() / 1e6,

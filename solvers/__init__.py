@@ -11,6 +11,6 @@ from .result import Iteration, Status
 from .stability import onset, propagate, spectral_radius
 
 __all__ = [
-    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "flow", "fold", "follow", "minimise",
-    "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
+    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "flow", "fold", "follow",
+    "minimise", "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
 ]  # fmt: skip

@@ -106,7 +106,8 @@ class Ascent:
         if self.tokens not in ("explicit", "projected") or self.dtype not in ("float32", "float64"):
             raise InputError("tokens must be explicit or projected, and dtype float32 or float64")
         if self.memory() > MEMORY:
-            raise InputError(f"this run takes {self.memory() / 1e9:.1f} GB, more than {MEMORY / 1e9:.0f} GB: use fewer trials or a smaller block or batch")
+            size = f"{self.memory() / 1e9:.1f} GB, more than {MEMORY / 1e9:.0f} GB"
+            raise InputError(f"this run takes {size}: use fewer trials or a smaller block or batch")
         return self
 
 
