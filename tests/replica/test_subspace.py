@@ -253,7 +253,9 @@ def test_check_with_explicit_tokens(call) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theta, r, d, length", [(1.0, 0.1, 200, 5000), (0.5, 0.4, 100, 2000), (2.5, 0.1, 100, 2000), (1.0, 0.2, 200, 1000), (3.0, 0.1, 50, 1000)])
+@pytest.mark.parametrize(
+    "theta, r, d, length", [(1.0, 0.1, 200, 5000), (0.5, 0.4, 100, 2000), (2.5, 0.1, 100, 2000), (1.0, 0.2, 200, 1000), (3.0, 0.1, 50, 1000)]
+)
 def test_theory_and_simulation_agree(theta: float, r: float, d: int, length: int) -> None:
     report, _ = subspace_check.check(subspace_check.plan(theta, r, d=d, L=length))
     assert report.agrees, report.verdict
