@@ -28,8 +28,8 @@ from ..solve import double_precision
 
 MEMORY = 1e9
 """Bytes above which a run is refused before anything is drawn."""
-COPIES = 4
-"""Arrays of the size of a block of tokens that are alive at once (measured: see ``memory``)."""
+COPIES = 7
+"""Arrays of the size of a block of tokens that are alive at once: 5 to 7 by XLA's own account of the compiled program."""
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,20 @@ def run(ascent: Ascent) -> Paths:
     """Simulate every trial; trial i is the same whatever the number of trials."""
     ascent.checked()
     with double_precision():
-        dtype = jnp.dtype(ascent.dtype)
-        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(ascent.seed), i))(jnp.arange(ascent.trials))
-        controls = [jnp.asarray(v, dtype) for v in (ascent.theta, ascent.beta, np.nan if ascent.rho0 is None else ascent.rho0)]
-        sizes = jnp.asarray(ascent.step_sizes, dtype)
-        # Compiled once per shape: everything that does not change the program is an argument.
-        shape = replace(ascent, theta=0.0, beta=0.0, c=0.0, k0=0.0, gamma=0.0, rho0=None, seed=0, steps=0, trials=0)
-        if ascent.tokens == "explicit":
-            shape = replace(shape, L=0, informative=0)
-        rho, mass = _compiled(shape)(keys, controls, sizes, ascent.L, ascent.informative)
+        program, arguments = prepared(ascent)
+        rho, mass = program(*arguments)
         return Paths(np.asarray(rho, dtype=float), np.asarray(mass, dtype=float))
+
+
+def prepared(ascent: Ascent) -> tuple[Any, tuple[Any, ...]]:
+    """The jitted program, compiled once per shape, and its arguments: everything that does not change the program."""
+    dtype = jnp.dtype(ascent.dtype)
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(ascent.seed), i))(jnp.arange(ascent.trials))
+    controls = [jnp.asarray(v, dtype) for v in (ascent.theta, ascent.beta, np.nan if ascent.rho0 is None else ascent.rho0)]
+    shape = replace(ascent, theta=0.0, beta=0.0, c=0.0, k0=0.0, gamma=0.0, rho0=None, seed=0, steps=0, trials=0)
+    if ascent.tokens == "explicit":
+        shape = replace(shape, L=0, informative=0)
+    return _compiled(shape), (keys, controls, jnp.asarray(ascent.step_sizes, dtype), ascent.L, ascent.informative)
 
 
 @cache

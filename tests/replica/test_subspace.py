@@ -15,7 +15,7 @@ from scipy.integrate import quad
 
 import replica
 from replica import cli, recovery, subspace_check
-from replica.simulate.subspace import Ascent, _projected_gradient, gradient, run
+from replica.simulate.subspace import Ascent, _projected_gradient, gradient, prepared, run
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "subspace.csv").open()))
 
@@ -199,6 +199,16 @@ def test_gradient_noise_against_simulated_gradients() -> None:
     expected = float(recovery._noise(model, True)(controls, jnp.asarray(rho)))
     assert abs(squares.mean() - expected) < 4 * squares.std() / np.sqrt(squares.size)
     assert squares.std() / np.sqrt(squares.size) < 0.04 * expected
+
+
+@pytest.mark.parametrize("changes", [{}, {"block": 1024, "batch": 2}, {"tokens": "projected"}, {"tokens": "projected", "batch": 3}])
+def test_the_memory_announced_is_what_the_program_takes(changes: dict[str, object]) -> None:
+    """XLA's account of the compiled program, at the largest size of the source: never more than announced, nor much less."""
+    ascent = Ascent(**{**vars(Ascent(1.0, d=200, L=10_500, informative=500, c=1.0)), **changes})
+    program, arguments = prepared(ascent)
+    used = program.lower(*arguments).compile().memory_analysis()
+    taken = used.temp_size_in_bytes + used.output_size_in_bytes
+    assert ascent.memory() / 2 < taken <= ascent.memory() < 1e9
 
 
 def test_trials_are_reproducible_and_independent_of_their_number() -> None:
