@@ -87,7 +87,10 @@ def fixed_points(model: Model, values: Mapping[str, float], tol: float) -> list[
     """Every fixed point in increasing x, as the fields of a ``solve.Branch``; ``rate`` is among its observables."""
     name = drift_name(model, values)
     c, at = jnp.asarray(control_vector(model, values)), compiled_field(model, name)
-    inside = flow.zeros(lambda x: np.asarray(at(c, jnp.asarray(x))[2]), -1.0, 1.0)
+    try:
+        inside = flow.zeros(lambda x: np.asarray(at(c, jnp.asarray(x))[2]), -1.0, 1.0)
+    except ValueError as problem:
+        raise InputError(f"{model.name} cannot be solved in floating point at these controls ({problem}): bring them closer to 1") from None
     places = [(NAMES[0], -1.0), *((NAMES[1] + (f" {i + 1}" if i else ""), x) for i, x in enumerate(inside)), (NAMES[2], 1.0)]
     return [_fixed_point(model, values, at, c, tol, start, x) for start, x in places]
 

@@ -86,6 +86,8 @@ def zeros(f: Callable[[np.ndarray], np.ndarray], low: float, high: float, sample
     if not np.all(np.isfinite(values)):
         raise ValueError("the field is not finite")
     sides = np.sign(values)
+    if np.any((sides[1:] == 0) & (sides[:-1] == 0)):
+        raise ValueError("the field vanishes between two samples, to rounding")
     inside = [float(x[i]) for i in range(1, samples - 1) if sides[i] == 0]
     changes = [i for i in range(samples - 1) if sides[i] * sides[i + 1] < 0]
     between = [float(brentq(lambda t: float(f(np.asarray([t]))[0]), x[i], x[i + 1], xtol=1e-15, rtol=8.9e-16)) for i in changes]  # type: ignore[arg-type]

@@ -43,5 +43,7 @@ def test_zeros_inside_the_interval_only() -> None:
     found = flow.zeros(lambda x: (x - 0.25) * (x + 0.999) * (1 - x), -1.0, 1.0)
     assert found == pytest.approx([-0.999, 0.25], abs=1e-14)
     assert flow.zeros(lambda x: 1 - x**2 + 0.1, -1.0, 1.0) == []
+    with pytest.raises(ValueError, match="vanishes"):
+        flow.zeros(lambda x: np.maximum(x, 0.0), -1.0, 1.0)
     with pytest.raises(ValueError, match="finite"):
         flow.zeros(lambda x: np.full_like(x, np.nan), -1.0, 1.0)
