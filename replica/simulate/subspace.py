@@ -94,7 +94,7 @@ class Ascent:
 
     def checked(self) -> Ascent:
         """Itself, or an InputError that says what to change."""
-        for name in ("d", "L", "informative", "steps", "batch", "trials", "block"):
+        for name in ("d", "L", "steps", "batch", "trials", "block"):
             if getattr(self, name) < 1 or getattr(self, name) != int(getattr(self, name)):
                 raise InputError(f"{name} = {getattr(self, name)} must be a positive integer")
         if self.d < 4 or not 0 < self.informative < self.L:
