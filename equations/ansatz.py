@@ -53,8 +53,9 @@ class Model:
         Sizes of node sets that this model needs, such as {"line": 100 + nu}, where they exceed the default.
     options : dict
         String settings the model was built with, such as ``activation``.
-    path : {"compiled", "proximal"}
-        How it is solved: node sets compiled into one program, or samples with a minimisation in each.
+    path : {"compiled", "proximal", "flow"}
+        How it is solved: node sets compiled into one program, samples with a minimisation in each, or the fixed points of
+        a flow dx/dt = observable ``drift``.
     accuracy : float
         Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
@@ -82,7 +83,7 @@ class Model:
     bound: str | None = None
     nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    path: Literal["compiled", "proximal"] = "compiled"
+    path: Literal["compiled", "proximal", "flow"] = "compiled"
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
 

@@ -45,14 +45,33 @@ def exponential_average(exponent: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance
     return sp.exp(a * sp.factor(mean - centre) ** 2 / width + constant) / sp.sqrt(width)
 
 
+def polynomial_average(poly: sp.Poly, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+    """E[p(x)], x ~ N(m, v): the n-th moment is the n-th derivative of e^{t m + t^2 v/2} at t = 0, by its recursion."""
+    moments = [sp.S.One, mean]
+    for n in range(1, poly.degree()):
+        moments.append(mean * moments[n] + n * variance * moments[n - 1])
+    return sp.Add(*(coefficient * moments[n] for (n,), coefficient in poly.terms()))
+
+
 def close(expr: sp.Expr) -> sp.Expr:
-    """Replace every Gaussian average of an exponential of a quadratic by its closed form, innermost first."""
+    """Replace Gaussian averages by their closed form, innermost first.
+
+    Closed are the exponential of a quadratic, a polynomial, and a polynomial times the exponential of a linear function.
+    """
 
     def rule(average: Average) -> sp.Expr:
-        factor, rest = average.body.as_independent(average.variable, as_Add=False)
-        if not isinstance(rest, sp.exp):
+        x, law = average.variable, (average.mean, average.variance)
+        factor, rest = average.body.as_independent(x, as_Add=False)
+        if isinstance(rest, sp.exp):
+            closed = exponential_average(rest.args[0], x, *law)
+            return average if closed is None else factor * closed
+        growing = [f for f in sp.Mul.make_args(rest) if isinstance(f, sp.exp)]
+        exponent = sp.expand(sum(f.args[0] for f in growing))
+        others = rest / sp.Mul(*growing)
+        if not others.is_polynomial(x) or not exponent.is_polynomial(x) or sp.degree(exponent, x) > 1:
             return average
-        closed = exponential_average(rest.args[0], average.variable, average.mean, average.variance)
-        return average if closed is None else factor * closed
+        slope = exponent.coeff(x, 1)
+        shift, tilted = tilt(law, slope)
+        return factor * sp.exp(sp.expand(shift + exponent.coeff(x, 0))) * polynomial_average(sp.Poly(others, x), *tilted)
 
     return expr.replace(lambda e: isinstance(e, Average), rule)

@@ -41,6 +41,8 @@ class Quantity:
         in which a sweep may warm-start without changing a branch.
     infinite : bool
         Whether the value ``inf`` is allowed.
+    optional : bool
+        Whether a control may be left out; what depends on it is then not defined.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Quantity:
     outside: str = ""
     information: int = 0
     infinite: bool = False
+    optional: bool = False
 
     @property
     def symbol(self) -> sp.Symbol:

@@ -1,4 +1,4 @@
-"""The command line: ``replica models | show | solve | sweep | phase | eval | plot | demo``.
+"""The command line: ``replica models | show | solve | sweep | phase | eval | check | plot | demo``.
 
 Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input or no place to write, 130 interrupted.
 """
@@ -21,8 +21,8 @@ from rich.table import Table
 
 from equations import MODELS
 
+from . import check_command, phase_command, store, subspace_plot
 from . import demo as demonstration
-from . import phase_command, store
 from . import show as printing
 from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
@@ -98,7 +98,7 @@ def solve(
     solution = solve_point(model, settings=how, **_parsed(settings))
     if output is not None:
         store.save(output, to_dataset(solution).assign_attrs(command=_command()), force=force)
-    typer.echo(json.dumps(solution.to_dict())) if as_json else _print_solution(solution)
+    typer.echo(json.dumps(solution.to_dict(), indent=2 if solution.model.path == "flow" else None)) if as_json else _print_solution(solution)
     if any(not b.ok for b in solution.branches):
         for b in solution.branches:
             if not b.ok:
@@ -168,7 +168,7 @@ def plot(
 ) -> None:  # fmt: skip
     """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls; several sweeps on one axis.
 
-    Example: replica plot slr.h5 -o slr.png
+    Also phase diagrams and checks. Example: replica plot slr.h5 -o slr.png
 
     Example: replica plot bayes.h5 softmax.h5 linear.h5 -o risks.png
     """
@@ -177,11 +177,7 @@ def plot(
         datasets.append(store.load(file))
         if not datasets[-1].attrs.get("complete", True):
             typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
-    if len(datasets) > 1:
-        figure = draw_together(datasets, y)
-    else:
-        figure = draw_phase(datasets[0]) if is_phase_diagram(datasets[0]) else draw(datasets[0], y)
-    save_figure(figure, output, force)
+    save_figure(draw_together(datasets, y) if len(datasets) > 1 else _figure(datasets[0], y), output, force)
     typer.echo(str(output))
 
 
@@ -203,9 +199,40 @@ def phase(
 
 
 @app.command()
+def check(
+    model: str, settings: Set = None,
+    d: Annotated[int | None, typer.Option("--d", help="Dimension, as --set d=.")] = None,
+    length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
+    trials: Annotated[int, typer.Option(help="Independent runs.")] = 30,
+    steps: Annotated[int | None, typer.Option(help="Steps [default: chosen by the theory].")] = None,
+    batch: Annotated[int, typer.Option(help="Sequences per step.")] = 1,
+    tokens: Annotated[str, typer.Option(help="projected (exact in law, fast) or explicit (every coordinate).")] = "projected",
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32", seed: int = 0, as_json: Json = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every path.")] = None, force: Force = False,
+) -> None:  # fmt: skip
+    """Run a simulation and compare it with the theory; exit code 1 if a |z| is above 4.
+
+    Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+    """
+    sizes = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
+    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in sizes.items())])
+    options = {"trials": trials, "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed}
+    check_command.run(model, given, options, as_json, output, force, _command())
+
+
+@app.command()
 def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
     """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
     demonstration.run(folder, _command())
+
+
+def _figure(dataset: Any, y: str) -> Any:
+    special = (
+        (is_phase_diagram, draw_phase),
+        (subspace_plot.is_ascent, subspace_plot.draw_check),
+        (subspace_plot.is_sign_diagram, subspace_plot.draw_sign),
+    )
+    return next((render(dataset) for applies, render in special if applies(dataset)), None) or draw(dataset, y)
 
 
 def _parsed(settings: list[str] | None) -> dict[str, Any]:
@@ -243,7 +270,8 @@ def _print_solution(solution: Solution) -> None:
         for name in getattr(first, kind):
             row(name, [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches])
     phi = "free entropy" if solution.model.best == "largest" else "objective"
-    row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
+    if solution.model.path != "flow":  # its objective is among the observables
+        row(phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches])
     row("status", [b.message for b in solution.branches])
     row("residual", [f"{b.residual:.1e}" for b in solution.branches])
     row("steps", [str(b.steps) for b in solution.branches])

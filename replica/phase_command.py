@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from . import recovery, sign_command
 from .diagram import TRANSITIONS
 from .diagram import run as phase_diagram
 from .errors import InputError, SolveError
@@ -19,6 +21,11 @@ def run(
     model: str, given: dict[str, Any], control: str, over: list[str], within: str | None, accuracy: float, as_json: bool, quiet: bool, work: Work
 ) -> None:
     """One command line; exit code 1 if a curve could not be followed."""
+    if model == recovery.MODEL:
+        if work.resume or work.dask is not None:
+            raise InputError(f"the boundaries of {model} are immediate: leave out --resume and --dask")
+        file = None if work.file is None else Path(work.file)
+        return sign_command.run(given, control, over, file, work.force, as_json, str(work.attrs.get("command", "")))
     limits = _limits(within)
     if not over:
         if work.file is not None or work.resume or work.dask is not None:

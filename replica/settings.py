@@ -87,7 +87,7 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     for name in settings:
         if name not in controls:
             raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
-    missing = [n for n, q in controls.items() if n not in settings and q.default is None and n not in set(partial)]
+    missing = [n for n, q in controls.items() if n not in settings and q.default is None and not q.optional and n not in set(partial)]
     if missing:
         raise InputError(f"{model.name} needs {', '.join(missing)}: give it with --set {missing[0]}=VALUE")
     return model, {n: number(q, settings.get(n, q.default)) for n, q in controls.items() if n in settings or q.default is not None}

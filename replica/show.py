@@ -61,8 +61,8 @@ def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, 
 
 def _equations(model: Model) -> list[str]:
     short, names = _abbreviated(model)
-    stationary = not model.conjugates
-    lines = [f"  {'0 = dR/d' if stationary else ''}{left} = {sp.sstr(right)}" for left, right in short.items()]
+    head = "" if model.conjugates else "dJ/d" if model.path == "flow" else "0 = dR/d"
+    lines = [f"  {head}{left} = {sp.sstr(right)}" for left, right in short.items()]
     if names:
         lines += ["  where", *(f"    {symbol} = {sp.sstr(expr)}" for symbol, expr in names.items())]
     return lines or ["  none: the objective has no unknown"]
@@ -81,8 +81,9 @@ def latex(model: Model) -> str:
     ]
     body.append(r"\subsection*{Equations, derived}")
     for left, right in short.items():
-        head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial R}}{{\partial {printer.doprint(left)}}}"
-        body.append(_display(f"{head} = {printer.doprint(right)}" + ("" if model.conjugates else " = 0")))
+        objective = "J" if model.path == "flow" else "R"
+        head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial {objective}}}{{\partial {printer.doprint(left)}}}"
+        body.append(_display(f"{head} = {printer.doprint(right)}" + ("" if model.conjugates or model.path == "flow" else " = 0")))
     if names:
         body.append("where")
         body += [_display(f"{printer.doprint(s)} = {printer.doprint(e)}") for s, e in names.items()]

@@ -14,6 +14,7 @@ import sympy as sp
 from equations import Model
 from solvers import Status, check_damping
 
+from . import flow
 from .errors import InputError, SolveError
 from .lower import Rule
 from .precision import double_precision
@@ -43,7 +44,7 @@ class Branch:
     steps : int
         Evaluations of the map.
     spectral_radius : float
-        Of dF/dx: below 1 the branch is stable.
+        Of dF/dx: below 1 the branch is stable. For a flow, of its time-one map: e^rate.
     level : int
         Refinements of the node sets that were needed.
     note : str
@@ -99,6 +100,10 @@ class Solution:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
+        controls = {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}  # JSON has no inf
+        about = {"model": self.model.name, "options": dict(self.model.options), "controls": controls}
+        if self.model.path == "flow":
+            return _json_safe(about | {"fixed_points": [flow.describe(b) for b in self.branches]})
         phi = "free_entropy" if self.model.best == "largest" else "objective"
         branches = [
             {
@@ -108,8 +113,7 @@ class Solution:
             }
             for b in self.branches
         ]  # fmt: skip
-        controls = {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}  # JSON has no inf
-        result = {"model": self.model.name, "options": dict(self.model.options), "controls": controls, "branches": branches, "best": self.best}
+        result = about | {"branches": branches, "best": self.best}
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
 
@@ -159,6 +163,8 @@ def solve(
     check(settings)
     built, values = resolve(model, controls)
     settings = completed(settings, built)
+    if built.path == "flow":
+        return _flow_solution(built, values, settings)
     rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
@@ -179,6 +185,13 @@ def solve(
     if throw and failed:
         raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].message}")
     return solution
+
+
+def _flow_solution(model: Model, values: dict[str, float], settings: Settings) -> Solution:
+    """Every fixed point of a flow, unstable ones too."""
+    with double_precision():
+        branches = tuple(Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol))
+    return Solution(model, values, branches, best_branch(model, list(branches)), settings)
 
 
 def default_rule(model: Model, *points: dict[str, float]) -> Rule:
@@ -334,7 +347,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
     ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
     """
     built, values = resolve(model, controls)
-    if built.path != "compiled":
+    if built.path == "proximal":
         raise InputError(f"{built.name} averages over samples and has no evaluation at given overlaps yet: use solve")
     names = [q.name for q in built.overlaps]
     for name in at:
@@ -346,6 +359,9 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
     for q in built.overlaps:
         if not q.contains(at[q.name]):
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
+    if built.path == "flow":
+        with double_precision():
+            return _json_safe(flow.evaluation(built, values, at))
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
         state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))

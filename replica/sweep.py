@@ -115,6 +115,8 @@ def run(
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
+    if built.path == "flow":
+        raise InputError(f"{built.name} has fixed points that come and go: use solve at one point, or phase for its boundaries")
     settings = completed(settings, built)
     axes = axes_of(built, over, controls)
     directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}

@@ -1,5 +1,6 @@
-"""Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation (JAX and SciPy only)."""
+"""Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation, flows (JAX, diffrax and SciPy only)."""
 
+from . import flow
 from .anderson import anderson
 from .branch import follow
 from .continuation import Curve, Knot, Steps, fold, steepest, trace
@@ -10,6 +11,6 @@ from .result import Iteration, Status
 from .stability import onset, propagate, spectral_radius
 
 __all__ = [
-    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "fold", "follow", "minimise",
-    "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
+    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "flow", "fold", "follow",
+    "minimise", "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 MAX_FILE, MAX_FUNCTION, MEDIAN_FILE = 400, 60, 150
 ALLOWED = {
     "equations": {"sympy", "equations"},
-    "solvers": {"jax", "numpy", "scipy", "optimistix", "solvers"},
+    "solvers": {"jax", "numpy", "scipy", "optimistix", "diffrax", "solvers"},
 }
 ONLY_IN = {"h5py": "replica.store", "matplotlib": "replica.plot"}
 

@@ -1,0 +1,53 @@
+"""What ``replica check`` does: run a simulation, print theory against simulation, exit 1 if they disagree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+import xarray as xr
+from rich.console import Console
+
+from . import store, subspace_check
+from .check import Report
+from .errors import InputError
+from .settings import nearest, resolve
+
+Check = Callable[[dict[str, Any], dict[str, Any]], tuple[Report, xr.Dataset]]
+"""(controls, options of the simulation) -> report and what to store."""
+
+
+def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+    _, values = resolve("subspace", given)
+    ascent = subspace_check.plan(**values, **options)
+    typer.echo(
+        f"replica: {ascent.trials} trials of {ascent.steps} steps, {ascent.informative} of {ascent.L} tokens informative, d = {ascent.d}, "
+        f"{ascent.tokens} tokens, {ascent.dtype}: about {ascent.memory() / 1e6:.0f} MB",
+        err=True,
+    )
+    return subspace_check.check(ascent)
+
+
+CHECKS: dict[str, Check] = {"subspace": _subspace}
+
+
+def run(model: str, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str) -> None:
+    """One command line; options that are None take the check's own default."""
+    if model not in CHECKS:
+        raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
+    if output is not None:
+        store.check_target(output, force)
+    report, dataset = CHECKS[model](given, {k: v for k, v in options.items() if v is not None})
+    if output is not None:
+        store.save(output, dataset.assign_attrs(command=command), force=force)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        Console().print(report.table())
+        typer.echo(report.verdict)
+    if not report.agrees:
+        typer.echo(f"replica: {report.verdict}", err=True)
+        raise typer.Exit(1)

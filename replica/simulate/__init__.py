@@ -1,0 +1,1 @@
+"""Finite-size simulations, to be held against the equations."""
