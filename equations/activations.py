@@ -4,6 +4,8 @@ A name of the table, or an expression in chi:
 
 normalised:   sigma_l = phi(c chi_l) / sum_l' phi(c chi_l')
 elementwise:  sigma_l = phi(b + c chi_l)
+
+``relu`` is elementwise: normalised, it is 0/0 where every chi_l is negative, and a trained one could not be defined there.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ ACTIVATIONS = {
         Activation("erf_b0", lambda x: 1 + sp.erf(x), normalised=False),
         Activation("erf_odd", sp.erf, normalised=False, offset=True),
         Activation("sigmoid", Logistic, normalised=False, offset=True),
+        Activation("relu", lambda x: sp.Max(x, 0), normalised=False, offset=True),
         Activation("softplus_elementwise", Softplus, normalised=False, offset=True),
     )
 }

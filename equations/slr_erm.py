@@ -46,7 +46,7 @@ XI = {"k": sp.IndexedBase("xi_k"), "v": sp.IndexedBase("xi_v")}
 LABEL_NOISE = sp.Symbol("xi_y", real=True)
 TEMPERATURE = Quantity("beta", r"\beta", 0, open_low=True, meaning="inverse temperature of the attention", default=1.0)
 OFFSET = Quantity("offset", "b", meaning="offset of the activation", default=0.0)
-SUPPORTED = tuple(ACTIVATIONS[n].name for n in ("softmax", "linear", "linear_pure", "erf", "erf_odd", "softplus", "softplus_elementwise", "sigmoid"))
+SUPPORTED = ("softmax", "linear", "linear_pure", "erf", "erf_odd", "softplus", "softplus_elementwise", "sigmoid", "relu")
 
 
 def _quantities() -> dict[str, Quantity]:

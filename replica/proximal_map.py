@@ -31,6 +31,7 @@ from equations.envelope import (
     TeacherAverage,
     linear_predictor,
 )
+from equations.kinks import curved, kinks
 from equations.kinks import samples as samples_of
 from solvers import affine_prox, proximal, valleys
 from solvers.proximal import Attention, Channel
@@ -119,6 +120,7 @@ class ProximalMap:
     target: sp.Expr = field(init=False)
     weight: sp.Expr = field(init=False)
     affine: tuple[sp.Expr, sp.Expr] | None = field(init=False)
+    kinks: tuple[sp.Expr, ...] = field(init=False)
     closing: Closing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +131,8 @@ class ProximalMap:
         if problem:
             raise LoweringError(f"model {self.model.name}: {problem}")
         parts = {"envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight)}
-        for name, part in (parts | {"closing": Closing(self.model)}).items():
+        parts |= {"kinks": _kinks(envelope, weight, self.model.name), "closing": Closing(self.model)}
+        for name, part in parts.items():
             object.__setattr__(self, name, part)
 
     def evaluation(self, x: jax.Array, c: jax.Array, data: Samples) -> SampledEvaluation:
@@ -156,7 +159,8 @@ class ProximalMap:
             value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
-        return sigma
+        e = Evaluation({}, Rule(), [], jnp.zeros(0), controls, {}, write=False)
+        return Attention(sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.kinks))
 
     def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
         e = Evaluation({}, Rule(), [], jnp.zeros(0), control_values(self.model, c), {}, write=False)
@@ -239,6 +243,18 @@ def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr
     if slope.has(plain) or expr.has(sp.Sum) or slope == 0 or any(isinstance(s, sp.Indexed) for s in expr.atoms(sp.Indexed)):
         return None
     return expr.subs(plain, 0), slope
+
+
+def _kinks(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Expr, ...]:
+    """Where the attention bends in chi_l, as expressions in the controls."""
+    plain = sp.Symbol("plain_", real=True)
+    expr = weight.xreplace({envelope.fields[0][0][envelope.index]: plain})
+    if expr.has(sp.Heaviside, sp.sign):
+        raise LoweringError(f"model {model}: the attention jumps, so that its proximal minimum need not exist: use a continuous activation")
+    bend = curved(expr, plain)
+    if bend is not None:
+        raise LoweringError(f"model {model}: the attention bends where {bend} vanishes: write it with arguments linear in chi")
+    return tuple(kinks(expr, plain))
 
 
 @cache

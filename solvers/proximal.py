@@ -7,6 +7,9 @@ r"""Proximal minimisation for attention, batched over samples, with the value fi
 Arrays are (L, n): tokens first, samples last, so that the small linear algebra in L is unrolled and every
 operation runs along the samples. Newton steps on h are regularised, (H + tau)^{-1} grad h, tau rising where
 H is not positive or h does not fall and vanishing near a minimum (quadratic convergence). Source: theory.md section 5.
+
+Where sigma bends at a kink in each chi_l (relu), a step that crosses it stops there, and a token between two slopes that
+both lead back to the kink is held: its gradient counts as zero and it does not move.
 """
 
 from __future__ import annotations
@@ -17,8 +20,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-Attention = Callable[[jax.Array, jax.Array], jax.Array]
-"""chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens."""
+
+class Attention(NamedTuple):
+    """``weight``: chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens; ``kinks``: where it bends in each chi_l."""
+
+    weight: Callable[[jax.Array, jax.Array], jax.Array]
+    kinks: tuple[jax.Array | float, ...] = ()
+
+    def __call__(self, chi: jax.Array, present: jax.Array) -> jax.Array:
+        return self.weight(chi, present)
 
 
 class Channel(NamedTuple):
@@ -83,6 +93,42 @@ def _expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, 
     return height, gradient, jax.vmap(push)(directions)
 
 
+def _sides(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where to expand, a hair off the kinks on the side that leads down, and which tokens are held, (L, n) each.
+
+    The one-sided slope in chi_l depends on the other tokens continuously, so that one shift of all of them gives every slope.
+    """
+    hair, held, shift = 1e-9, jnp.zeros(chi.shape, dtype=bool), jnp.zeros_like(chi)
+    for kink in attend.kinks:
+        there = chi == kink
+
+        def slope(side: float, there: jax.Array = there) -> jax.Array:
+            moved = chi + side * hair * there
+            return jax.grad(lambda c: jnp.sum(reduced(attend, at, c)))(moved)
+
+        left, right = slope(-1.0), slope(1.0)
+        held |= there & (left <= 0) & (right >= 0)
+        shift += jnp.where(there, jnp.where(right < 0, hair, -hair), 0.0)
+    return chi + jnp.where(held, 0.0, shift), held
+
+
+def expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """h, gradient and Hessian, with held tokens taken out."""
+    if not attend.kinks:
+        return _expand(attend, at, chi)
+    beside, held = _sides(attend, at, chi)
+    height, gradient, hessian = _expand(attend, at, beside)
+    free, unit = 1.0 - held, jnp.eye(len(chi))[:, :, None] / at.key_width
+    return height, gradient * free, hessian * free[:, None] * free[None] + unit * held[:, None]
+
+
+def _stopped(attend: Attention, chi: jax.Array, trial: jax.Array) -> jax.Array:
+    """``trial`` with the tokens that would cross a kink stopped at the first one."""
+    for kink in attend.kinks:
+        trial = jnp.where((chi - kink) * (trial - kink) < 0, kink, trial)
+    return trial
+
+
 def solve_spd(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
     """matrix^{-1} right by L D L^T along the last axis, (L, L, n) and (L, n); and where all pivots are positive."""
     size = right.shape[0]
@@ -116,8 +162,8 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
     def step(now: Descent) -> Descent:
         eye = jnp.eye(chi.shape[0])[:, :, None]
         move, positive = solve_spd(now.hessian + now.tau * eye, -now.gradient)
-        trial = now.chi + move
-        height, gradient, hessian = _expand(attend, at, trial)
+        trial = _stopped(attend, now.chi, now.chi + move)
+        height, gradient, hessian = expand(attend, at, trial)
         # Close to the minimum h no longer resolves the step; there a smaller gradient decides.
         noise = 1e-13 * (1 + jnp.abs(now.height))
         smaller = jnp.max(jnp.abs(gradient), axis=0) < jnp.max(jnp.abs(now.gradient), axis=0)
@@ -133,7 +179,7 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
     def running(now: Descent) -> jax.Array:
         return (now.steps < max_steps) & jnp.any(error(at, now) > tolerance)
 
-    start = Descent(chi, *_expand(attend, at, chi), jnp.zeros(chi.shape[1]), jnp.asarray(0))
+    start = Descent(chi, *expand(attend, at, chi), jnp.zeros(chi.shape[1]), jnp.asarray(0))
     return jax.lax.while_loop(running, step, start)
 
 
@@ -141,10 +187,11 @@ def responsive(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     """``chi``, a minimiser, as a differentiable function of the channel: one Newton step whose Hessian is held constant."""
     chi = jax.lax.stop_gradient(chi)
     fixed = jax.tree.map(jax.lax.stop_gradient, at)
-    hessian = _expand(attend, fixed, chi)[2]
+    hessian = expand(attend, fixed, chi)[2]
+    beside, held = _sides(attend, fixed, chi) if attend.kinks else (chi, jnp.zeros(chi.shape, dtype=bool))
 
     def total(c: jax.Array) -> jax.Array:
         return jnp.sum(reduced(attend, at, c))
 
-    move, _ = solve_spd(hessian, -jax.grad(total)(chi))
+    move, _ = solve_spd(hessian, -jax.grad(total)(beside) * (1.0 - held))
     return chi + move

@@ -9,16 +9,20 @@ import pytest
 from scipy.optimize import minimize
 
 from solvers import Status, affine_prox, proximal, valleys
-from solvers.proximal import Channel
+from solvers.proximal import Attention, Channel
 from solvers.sampling import single_location, whiten
 from solvers.warm import warm_fixed_point
 
 ATTENTION = {
-    "softmax": lambda chi, _: jax.nn.softmax(chi, axis=0),
-    "erf": lambda chi, _: 1 + jax.scipy.special.erf(chi - 0.3),
-    "linear": lambda chi, _: 1 + chi,
-    "softplus": lambda chi, _: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0),
+    "softmax": Attention(lambda chi, _: jax.nn.softmax(chi, axis=0)),
+    "erf": Attention(lambda chi, _: 1 + jax.scipy.special.erf(chi - 0.3)),
+    "linear": Attention(lambda chi, _: 1 + chi),
+    "softplus": Attention(lambda chi, _: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0)),
+    "relu": Attention(lambda chi, _: jnp.maximum(chi - 0.2, 0.0), (0.2,)),
 }
+
+
+AFFINE = Attention(lambda c, _: 0.3 + 1.4 * c)
 
 
 def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.7) -> Channel:
@@ -27,7 +31,7 @@ def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.
     return Channel(draw[0], draw[1], jnp.array(rng.normal(size=n)), jnp.array(key_width), jnp.array(value_width), jnp.ones((tokens, n)))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "softmax" else pytest.mark.slow) for n in ATTENTION])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "softmax" else pytest.mark.slow) for n in ATTENTION if n != "relu"])
 def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) -> None:
     """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as low."""
     attend, at, tokens = ATTENTION[name], channel(3, 6), 3
@@ -68,14 +72,42 @@ def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
     assert 0 < np.mean(changed) < 0.2
 
 
+def test_a_bend_of_the_attention_holds_tokens_and_is_searched_exactly() -> None:
+    """relu: no point of a fine grid lies lower; some minima sit on the kink, where no gradient vanishes."""
+    attend, at = ATTENTION["relu"], channel(2, 40)
+    chi, _, failed = valleys.search(attend, at, at.key)
+    height = proximal.reduced(attend, at, chi)
+    assert not np.any(failed)
+    assert 0.05 < np.mean(chi == 0.2) < 0.6
+    axis = np.linspace(-6, 6, 81)
+    grid = np.stack(np.meshgrid(axis, axis)).reshape(2, -1)  # every point of it for every sample
+    sample, point = (i.ravel() for i in np.meshgrid(np.arange(40), np.arange(grid.shape[1])))
+    everywhere = proximal.reduced(attend, at.of(sample), jnp.asarray(grid[:, point])).reshape(-1, 40)
+    assert np.all(everywhere.min(axis=0) >= height - 1e-9)
+
+
+def test_held_tokens_do_not_respond() -> None:
+    attend, at = ATTENTION["relu"], channel(2, 40)
+    chi, _, _ = valleys.search(attend, at, at.key)
+
+    def prox(value_width: jax.Array) -> jax.Array:
+        return proximal.responsive(attend, at._replace(value_width=value_width), chi)
+
+    step = 1e-6
+    slope = jax.jvp(prox, (at.value_width,), (jnp.array(1.0),))[1]
+    sides = [valleys.search(attend, at._replace(value_width=at.value_width + s * step), chi)[0] for s in (1, -1)]
+    np.testing.assert_allclose(slope, (sides[0] - sides[1]) / (2 * step), atol=1e-5)
+    assert np.all(slope[chi == 0.2] == 0)
+
+
 def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
     at = channel(4, 500)
-    chi, _, failed = valleys.search(lambda c, _: 0.3 + 1.4 * c, at, at.key)
+    chi, _, failed = valleys.search(AFFINE, at, at.key)
     r = affine_prox.residual(at, jnp.array(0.3), jnp.array(1.4))
     exact, z = affine_prox.minimiser(at, jnp.array(0.3), jnp.array(1.4), r)
     assert not np.any(failed)
     np.testing.assert_allclose(exact, chi, atol=1e-8)
-    np.testing.assert_allclose(z, proximal.values(lambda c, _: 0.3 + 1.4 * c, at, chi), atol=1e-8)
+    np.testing.assert_allclose(z, proximal.values(AFFINE, at, chi), atol=1e-8)
     np.testing.assert_allclose(r, at.label - jnp.sum((0.3 + 1.4 * exact) * z, axis=0), atol=1e-10)
 
 
