@@ -55,6 +55,8 @@ class Model:
         String settings the model was built with, such as ``activation``.
     path : {"compiled", "proximal"}
         How it is solved: node sets compiled into one program, or samples with a minimisation in each.
+    scrambled : bool
+        Whether its averages run over scrambled sets of samples, whose spread is then the error.
     accuracy : float
         Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
@@ -83,6 +85,7 @@ class Model:
     nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     path: Literal["compiled", "proximal"] = "compiled"
+    scrambled: bool = False
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
 

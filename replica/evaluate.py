@@ -7,6 +7,7 @@ A product under an integral is contracted as a matrix product where its factors 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,9 +17,11 @@ import sympy as sp
 
 from equations.kinks import kinks, samples
 from equations.nodes import Average, Bound, LineIntegral, MellinIntegral, SampleAverage
+from equations.planted import PlantedAverage, Slope
 from equations.stable import LogSumExp
 from solvers import quadrature
 
+from . import planted
 from .errors import LoweringError
 from .rule import Rule
 from .table import FUNCTIONS
@@ -30,9 +33,10 @@ class Evaluation:
     """One evaluation at given unknowns and controls."""
 
     def __init__(
-        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool
-    ) -> None:
-        self.axes, self.rule, self.ndim = axes, rule, len(axes)
+        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool,
+        groups: planted.Groups | None = None,
+    ) -> None:  # fmt: skip
+        self.axes, self.rule, self.ndim, self.groups = axes, rule, len(axes), groups or {}
         self.cut = quadrature.CUT * self.rule.widen
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(unknowns)})
@@ -92,6 +96,10 @@ class Evaluation:
             return self._mellin(e)
         if isinstance(e, SampleAverage):
             return self._sample(e)
+        if isinstance(e, PlantedAverage):
+            return self._planted(e)
+        if isinstance(e, Slope):
+            return self._slope(e)
         if isinstance(e, LogSumExp):
             return self._over_tokens(
                 e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
@@ -318,6 +326,30 @@ class Evaluation:
 
         inner = lambda: self._under(e.variable, index_points, ("tokens", tokens), False, mean)  # noqa: E731
         return self._under(sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner)
+
+    def _planted(self, e: PlantedAverage) -> Any:
+        """All planted averages of one law at once: they share the samples."""
+        nodes = self.groups.get(e.evidence, (e,))
+        values = planted.averages(e.evidence, nodes, self.rule, self.scalar, self.env.get(SCRAMBLE))
+        return self._remembered(e, dict(zip(nodes, values, strict=True)))
+
+    def _slope(self, e: Slope) -> Any:
+        nodes = self.groups.get(e.average.evidence, (e.average,))
+
+        def at(t: jax.Array) -> jax.Array:
+            moved = copy.copy(self)
+            moved.env, moved.memo, moved.shared, moved.write = {**self.env, e.variable: t}, {}, {}, False
+            return planted.averages(e.average.evidence, nodes, self.rule, moved.scalar, self.env.get(SCRAMBLE))
+
+        here = jnp.asarray(self.env[e.variable], dtype=jnp.result_type(float))
+        _, slopes = jax.jvp(at, (here,), (jnp.ones_like(here),))
+        return self._remembered(e, {Slope(node, e.variable): slope for node, slope in zip(nodes, slopes, strict=True)})
+
+    def _remembered(self, e: sp.Expr, values: dict[sp.Expr, jax.Array]) -> Any:
+        """Keep the values of several nodes that see no bound variable; that of ``e``."""
+        for node, value in values.items():
+            self.memo[(node, ())] = value.reshape((1,) * self.ndim)
+        return self.memo[(e, ())]
 
 
 SCRAMBLE = sp.Symbol("scramble_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -186,7 +187,15 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
         at = {q.symbol: values[q.name] for q in model.controls}
         for name, need in model.nodes.items():
             sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
-    return Rule().at_least(sizes)
+    rule = Rule().at_least(sizes)
+    if model.scrambled:
+        tokens = int(max(values["L"] for values in points))
+        rule = replace(rule, tokens=tokens, log2_samples=FIRST_SAMPLES - max(0, math.ceil(math.log2(tokens / 4)) // 2))
+    return rule
+
+
+FIRST_SAMPLES = 11
+"""log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the cost per sample is saved beyond."""
 
 
 def completed(settings: Settings, model: Model) -> Settings:
@@ -235,6 +244,7 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
             return point, level
         rule, level = rule.refined(), level + 1
+        x0 = point.x if model.scrambled else x0  # more of the same samples: the branch is chosen
 
 
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:

@@ -1,0 +1,69 @@
+r"""Single-location regression with the location drawn from softmax(nu chi*) ("max"; nu = inf: the largest key).
+
+Bayes-optimal channel at finite alpha, through planted averages, and exact moments of the posterior at alpha = infinity:
+with softmax_l^2 = int ds e^{2 s + 2 nu chi_l} exp(-e^s sum_j e^{nu chi_j}) and iid N(0, 1) keys,
+
+    E[sum_l s_l^2] = L int dx F(x)^{L-1} int dz e^{2z - e^z} N(x + z/nu; 0, 1),      F(x) = int dz e^{z - e^z} Phi(x + z/nu)
+
+(s = -nu x), which at nu = inf is L int dx N(x) Phi(x)^{L-1} = 1. At small nu the same integral is done over s and chi.
+Source: theory.md sections 1, 3 and 4.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from .location import KEY_FIELD, LENGTH, TOKEN, VALUE_FIELD
+from .nodes import Average, LineIntegral
+from .planted import LocationLaw, LogEvidence, PlantedAverage
+from .stable import LogNdtr, UnitPower
+from .symbols import quantity
+
+STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")
+ACCURACY = 1e-3
+"""What the samples are refined to by default."""
+MODERATE = 2
+"""Strength from which on the integral over z is used."""
+PLACE, SHIFT, TIME, FIELD = (sp.Symbol(n, real=True) for n in ("x", "z", "s", "chi"))
+
+
+def log_evidence(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> LogEvidence:
+    """log Z(y, omega) of one sample."""
+    law = LocationLaw(KEY_FIELD, q_k, 1 - q_k, STRENGTH.symbol, LENGTH.symbol)
+    return LogEvidence(law, VALUE_FIELD, q_v, 1 - q_v + delta)
+
+
+def psi_out(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> sp.Expr:
+    """Psi_out = E log Z over the planted law."""
+    evidence = log_evidence(q_k, q_v, delta)
+    return PlantedAverage(evidence, evidence)
+
+
+def attention_weight(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> sp.Expr:
+    """E[sum_l P_l(omega_k)^2], the mean weight of the posterior on the right token (Nishimori)."""
+    evidence = log_evidence(q_k, q_v, delta)
+    return PlantedAverage(sp.Sum(evidence.location**2, (TOKEN, 1, LENGTH.symbol)), evidence)
+
+
+def posterior_square() -> sp.Expr:
+    """E[sum_l s_l^2], s = softmax(nu chi*) at keys known exactly; 1 at nu = inf."""
+    nu = STRENGTH.symbol
+    weak, strong = _weak(sp.Min(nu, MODERATE)), _strong(sp.Max(nu, MODERATE))
+    return LENGTH.symbol * sp.Piecewise((weak, nu < MODERATE), (strong, True))
+
+
+def _weak(nu: sp.Expr) -> sp.Expr:
+    u = TIME + nu * FIELD
+    other = Average(sp.exp(-sp.exp(u)), FIELD)
+    winner = Average(sp.exp(2 * u - sp.exp(u)), FIELD)
+    reach = 9 * nu
+    return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), TIME, -20 - sp.log(LENGTH.symbol) - reach, 4 + reach)
+
+
+def _strong(nu: sp.Expr) -> sp.Expr:
+    ends = (-37, 4)
+    chi = PLACE + SHIFT / nu
+    other = LineIntegral(sp.exp(SHIFT - sp.exp(SHIFT) + LogNdtr(chi)), SHIFT, *ends)
+    density = sp.exp(2 * SHIFT - sp.exp(SHIFT) - chi**2 / 2) / sp.sqrt(2 * sp.pi)
+    winner = LineIntegral(density, SHIFT, *ends)
+    return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), PLACE, -9 - 4 / nu, 9 + 37 / nu)
