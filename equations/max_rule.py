@@ -22,6 +22,8 @@ from .symbols import quantity
 STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")
 ACCURACY = 1e-3
 """What the samples are refined to by default."""
+NODES = {"winner": sp.Piecewise((36, sp.Eq(STRENGTH.symbol, sp.oo)), (57, True))}
+"""Of the integral over the noisy maximum: at finite nu its law has an exponential tail."""
 MODERATE = 2
 """Strength from which on the integral over z is used."""
 PLACE, SHIFT, TIME, FIELD = (sp.Symbol(n, real=True) for n in ("x", "z", "s", "chi"))

@@ -132,7 +132,7 @@ def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> Parts:
             "Accuracy": "quasi-Monte Carlo with every location summed: twice the standard error over scrambles",
             "Limits": "alpha -> 0: q_v_hat -> alpha/(L (1 + Delta)); nu = 0: q_k = 0; L = 1: ridge regression",
         },
-        {"scrambled": True, "accuracy": max_rule.ACCURACY},
+        {"scrambled": True, "accuracy": max_rule.ACCURACY, "nodes": max_rule.NODES},
     )
 
 

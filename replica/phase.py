@@ -86,6 +86,7 @@ def thresholds(
         Range searched; 1e-3..1e3 for a positive control.
     accuracy : float
         The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
+        A model that averages over samples is not refined beyond ten times its own accuracy.
     nodes : Rule, optional
         Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
@@ -106,6 +107,7 @@ def thresholds(
     low, high = span(built, control, within)
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
+    accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
     rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
@@ -123,7 +125,8 @@ def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> R
     rule = default_rule(model, *points)
     if accuracy < LOOSE:
         return rule
-    return replace(rule, **{n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")})
+    sizes = {n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")}
+    return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
 
 
 def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:

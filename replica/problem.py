@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import sympy as sp
 
 from equations import Model, derive, jacobian
@@ -240,17 +241,23 @@ def _scrambled_solver(model: Model, rule: Rule, settings: Settings) -> Callable[
             return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
 
         shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(rule.scrambles, dtype=float))
-        unresolved = standard_error(shift)
+        unresolved = standard_error(shift) + propagate(state.slope, jnp.full_like(end.x, WITHIN_SAMPLE))
         left = propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
+        values = (state.hats, state.free_energy, state.observables)
+        errors = (standard_error(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean)) for v, mean in zip((hats, phi, seen), values, strict=True))
         return Point(
-            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, end.status, spectral_radius(state.slope),
-            unresolved + left, standard_error(hats), standard_error(phi), standard_error(seen), jnp.max(unresolved, initial=0.0),
+            end.x, *values, end.residual, end.steps, end.status, spectral_radius(state.slope),
+            unresolved + left, *errors, jnp.max(unresolved, initial=0.0),
         )  # fmt: skip
 
     return solve
 
 
-def standard_error(per_set: jax.Array) -> jax.Array:
+WITHIN_SAMPLE = 1e-7
+"""Error of the integrals within a sample, which the spread over the sets does not see."""
+
+
+def standard_error(per_set: jax.Array | np.ndarray) -> jax.Array:
     """Twice the standard error of the mean over the sets (first axis)."""
     return 2 * jnp.std(per_set, axis=0, ddof=1) / jnp.sqrt(per_set.shape[0])
 

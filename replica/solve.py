@@ -194,7 +194,7 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
     return rule
 
 
-FIRST_SAMPLES = 11
+FIRST_SAMPLES = 12
 """log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the cost per sample is saved beyond."""
 
 
