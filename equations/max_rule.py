@@ -22,7 +22,7 @@ from .symbols import quantity
 STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")
 ACCURACY = 1e-3
 """What the samples are refined to by default."""
-NODES = {"winner": sp.Piecewise((36, sp.Eq(STRENGTH.symbol, sp.oo)), (57, True))}
+NODES = {"winner": sp.Piecewise((57, STRENGTH.symbol < 10**9), (36, True))}
 """Of the integral over the noisy maximum: at finite nu its law has an exponential tail."""
 MODERATE = 2
 """Strength from which on the integral over z is used."""

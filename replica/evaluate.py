@@ -96,10 +96,8 @@ class Evaluation:
             return self._mellin(e)
         if isinstance(e, SampleAverage):
             return self._sample(e)
-        if isinstance(e, PlantedAverage):
+        if isinstance(e, PlantedAverage | Slope):
             return self._planted(e)
-        if isinstance(e, Slope):
-            return self._slope(e)
         if isinstance(e, LogSumExp):
             return self._over_tokens(
                 e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
@@ -327,28 +325,24 @@ class Evaluation:
         inner = lambda: self._under(e.variable, index_points, ("tokens", tokens), False, mean)  # noqa: E731
         return self._under(sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner)
 
-    def _planted(self, e: PlantedAverage) -> Any:
-        """All planted averages of one law at once: they share the samples."""
-        nodes = self.groups.get(e.evidence, (e,))
-        values = planted.averages(e.evidence, nodes, self.rule, self.scalar, self.env.get(SCRAMBLE))
-        return self._remembered(e, dict(zip(nodes, values, strict=True)))
+    def _planted(self, e: PlantedAverage | Slope) -> Any:
+        """All averages of one law, and their slopes, at once: they share the samples."""
+        law = e.average.evidence if isinstance(e, Slope) else e.evidence
+        nodes, variables = self.groups[law]
 
-    def _slope(self, e: Slope) -> Any:
-        nodes = self.groups.get(e.average.evidence, (e.average,))
-
-        def at(t: jax.Array) -> jax.Array:
+        def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
             moved = copy.copy(self)
-            moved.env, moved.memo, moved.shared, moved.write = {**self.env, e.variable: t}, {}, {}, False
-            return planted.averages(e.average.evidence, nodes, self.rule, moved.scalar, self.env.get(SCRAMBLE))
+            moved.env = self.env | {symbol: t[i] for i, symbol in enumerate(variables)}
+            moved.memo, moved.shared, moved.write = {}, {}, False
+            values = planted.averages(law, nodes, self.rule, moved.scalar, self.env.get(SCRAMBLE))
+            return values, values
 
-        here = jnp.asarray(self.env[e.variable], dtype=jnp.result_type(float))
-        _, slopes = jax.jvp(at, (here,), (jnp.ones_like(here),))
-        return self._remembered(e, {Slope(node, e.variable): slope for node, slope in zip(nodes, slopes, strict=True)})
-
-    def _remembered(self, e: sp.Expr, values: dict[sp.Expr, jax.Array]) -> Any:
-        """Keep the values of several nodes that see no bound variable; that of ``e``."""
-        for node, value in values.items():
-            self.memo[(node, ())] = value.reshape((1,) * self.ndim)
+        here = jnp.array([self.env[v] for v in variables], dtype=jnp.result_type(float))
+        slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else (None, at(here)[0])
+        for i, node in enumerate(nodes):
+            self.memo[(node, ())] = values[i].reshape((1,) * self.ndim)
+            for j, variable in enumerate(variables):
+                self.memo[(Slope(node, variable), ())] = slopes[i, j].reshape((1,) * self.ndim)
         return self.memo[(e, ())]
 
 

@@ -6,14 +6,14 @@ Samples come in blocks that fit the cache; every block is weighted, summed over 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
 
 from equations.location import TOKEN
-from equations.planted import LogEvidence, PlantedAverage, Score
+from equations.planted import LogEvidence, PlantedAverage, Score, Slope
 from solvers import location
 
 from .errors import LoweringError
@@ -22,17 +22,28 @@ from .rule import Rule
 BLOCK = 2**19
 """Samples times tokens times nodes of a block."""
 Scalar = Callable[[sp.Expr], jax.Array]
-Groups = dict[LogEvidence, tuple[PlantedAverage, ...]]
+
+
+class Group(NamedTuple):
+    """What is asked of one law: averages, and the symbols with respect to which their slopes are."""
+
+    nodes: tuple[PlantedAverage, ...]
+    variables: tuple[sp.Symbol, ...]
+
+
+Groups = dict[LogEvidence, Group]
 
 
 def groups(expressions: Mapping[str, sp.Expr]) -> Groups:
-    """The planted averages of ``expressions`` by their law."""
-    found: dict[LogEvidence, dict[PlantedAverage, None]] = {}
-    for expr in expressions.values():
-        for node in sp.preorder_traversal(expr):
-            if isinstance(node, PlantedAverage):
-                found.setdefault(node.evidence, {})[node] = None
-    return {evidence: tuple(nodes) for evidence, nodes in found.items()}
+    """The planted averages of ``expressions`` and their slopes, by law."""
+    nodes: dict[LogEvidence, dict[PlantedAverage, None]] = {}
+    variables: dict[LogEvidence, dict[sp.Symbol, None]] = {}
+    for node in (n for e in expressions.values() for n in sp.preorder_traversal(e)):
+        if isinstance(node, PlantedAverage):
+            nodes.setdefault(node.evidence, {})[node] = None
+        elif isinstance(node, Slope):
+            variables.setdefault(node.average.evidence, {})[node.variable] = None
+    return {law: Group(tuple(asked), tuple(variables.get(law, ()))) for law, asked in nodes.items()}
 
 
 def averages(evidence: LogEvidence, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None) -> jax.Array:

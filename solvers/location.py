@@ -50,8 +50,8 @@ def noise(variance: jax.Array, nu: jax.Array) -> Noise:
     # Each mean over the smoother part, which spans at most the scale of the sharper: neither denominator is small where it is used.
     a, b = finite * jnp.sqrt(variance) / norm, 1 / norm
     wide = a**2 > 0.5
-    a, b = jnp.where(wide, a, jnp.minimum(a, 0.75)), jnp.where(wide, jnp.minimum(b, 0.6), jnp.maximum(b, 0.5))
-    return Noise(rate, gaussian, jnp.where(wide, _over_gumbel(a, b), _over_gaussian(a, b)))
+    case = jnp.where(gaussian, 2, jnp.where(wide, 1, 0))
+    return Noise(rate, gaussian, jax.lax.switch(case, (_over_gaussian, _over_gumbel, lambda *_: jnp.zeros((len(TABLE), 3))), a, b))
 
 
 def _over_gumbel(a: jax.Array, b: jax.Array) -> jax.Array:
