@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
 
 from .location import LABEL, TOKEN
 
@@ -84,11 +85,13 @@ class LogEvidence(sp.Expr):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         law, field, _, width = (printer._print(a) for a in self.args)
-        return _raised(rf"\log\sum_{{{TOKEN}}} {law}\,\mathcal N\left({LABEL};{field}_{{{TOKEN}}},{width}\right)", exp)
+        return _raised(rf"\log\sum_{{{TOKEN}}} {law}\,\mathcal N\left({LABEL};{{{field}}}_{{{TOKEN}}},{width}\right)", exp)
 
 
 class Score(sp.Expr):
     """d log Z/d omega_a,l, l = ``TOKEN``, of the key (a = 0) or the value (a = 1) fields."""
+
+    precedence = PRECEDENCE["Mul"]
 
     def __new__(cls, evidence: LogEvidence, a: Any) -> Any:
         return sp.Expr.__new__(cls, evidence, sp.sympify(a))
@@ -109,7 +112,7 @@ class Score(sp.Expr):
         return f"dlogZ/d{self._field}[{TOKEN}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return _raised(rf"\frac{{\partial\log Z}}{{\partial {printer._print(self._field)}_{{{TOKEN}}}}}", exp)
+        return _raised(rf"\frac{{\partial\log Z}}{{\partial {{{printer._print(self._field)}}}_{{{TOKEN}}}}}", exp)
 
 
 class PlantedAverage(sp.Expr):

@@ -12,7 +12,7 @@ from .errors import InputError
 from .family import Line
 from .lower import Rule
 from .settings import nearest, number, resolve
-from .solve import MAX_LEVEL, default_rule
+from .solve import MAX_LEVEL, default_rule, printable
 from .transition import Transition, crossing, find_transition
 
 WITHIN = (1e-3, 1e3)
@@ -61,7 +61,7 @@ class Thresholds:
         """The JSON object that ``replica phase --json`` prints."""
         return {
             **{name: getattr(self, name) for name in NAMES}, "error": self.error, "transition": self.transition,
-            "model": self.model, "control": self.control, "controls": self.controls, "within": list(self.within), "level": self.level,
+            "model": self.model, "control": self.control, "controls": printable(self.controls), "within": list(self.within), "level": self.level,
         }  # fmt: skip
 
 

@@ -109,9 +109,13 @@ class Solution:
             }
             for b in self.branches
         ]  # fmt: skip
-        controls = {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}  # JSON has no inf
-        result = {"model": self.model.name, "options": dict(self.model.options), "controls": controls, "branches": branches, "best": self.best}
+        result = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls), "branches": branches, "best": self.best}
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
+
+
+def printable(controls: dict[str, float]) -> dict[str, float | str]:
+    """Control values for JSON, which has no inf."""
+    return {k: v if np.isfinite(v) else str(v) for k, v in controls.items()}
 
 
 def _json_safe(value: Any) -> Any:
@@ -360,7 +364,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
-        "model": built.name, "options": dict(built.options), "controls": values, "overlaps": dict(zip(names, map(float, x), strict=True)),
+        "model": built.name, "options": dict(built.options), "controls": printable(values), "overlaps": dict(zip(names, map(float, x), strict=True)),
         "conjugates": {q.name: float(v) for q, v in zip(built.conjugates, state.hats, strict=True)},
         "update": dict(zip(names, map(float, state.update), strict=True)), phi: float(state.free_energy),
         "observables": {k: float(v) for k, v in zip(built.observables, state.observables, strict=True)},
