@@ -157,6 +157,11 @@ def sorted_keys(uniform: jax.Array, count: jax.Array, width: jax.Array) -> tuple
     return -jsp.ndtri(jnp.clip(above, 1e-300, 1 - 1e-16)), weight
 
 
+def near_tie(count: jax.Array, spread: jax.Array) -> jax.Array:
+    """The gap of the two largest of ``count`` keys of deviation ``spread`` (in units of the noise) that noise can bridge, as a quantile."""
+    return 0.7 * jnp.sqrt(1 + 2 * jnp.log(count)) / jnp.maximum(spread, 1e-3)
+
+
 def _ordered(tokens: int) -> int:
     """How many of the tokens are sorted."""
     return tokens if tokens <= LOCATIONS else LOCATIONS // 2
@@ -178,7 +183,7 @@ def planted(points: Points, count: jax.Array, law: Noise, q_k: jax.Array, q_v: j
     tokens = points.keys.shape[1]
     deviation_k, deviation_v = (jnp.sqrt(jnp.maximum(q, SMALLEST)) for q in (q_k, q_v))
     spread = law.rate * deviation_k
-    narrow = 2 * jnp.sqrt(1 + 2 * jnp.log(count)) / jnp.maximum(spread, 2e-3)
+    narrow = near_tie(count, spread)
     keys, weight = sorted_keys(points.keys, count, narrow)
     present = jnp.arange(tokens) < count
     winners, loss, gain, log_p = _winning(law, spread * keys, present, nodes)

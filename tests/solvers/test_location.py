@@ -91,8 +91,8 @@ def test_scores_are_derivatives_of_log_z(nu: float) -> None:
     q_k, q_v, width, count = 0.5, 0.6, 0.5, jnp.asarray(3.0)
     law = location.noise(jnp.asarray(1 - q_k), jnp.asarray(nu))
     samples = jax.jit(lambda p: location.planted(p, count, law, jnp.asarray(q_k), jnp.asarray(q_v), jnp.asarray(width), 80))(part)
-    narrow = 2 * np.sqrt(1 + 2 * np.log(3)) / max(float(law.rate) * np.sqrt(q_k), 2e-3)
-    keys = np.sqrt(q_k) * np.asarray(location.sorted_keys(part.keys, count, jnp.asarray(narrow))[0])
+    narrow = location.near_tie(count, law.rate * np.sqrt(q_k))
+    keys = np.sqrt(q_k) * np.asarray(location.sorted_keys(part.keys, count, narrow)[0])
     values = np.sqrt(q_v) * np.asarray(part.values)
     label = values + np.sqrt(width) * np.asarray(part.label)[:, None]
 
