@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import sympy as sp
 
@@ -57,6 +57,8 @@ class Model:
         How it is solved: node sets compiled into one program, or samples with a minimisation in each.
     scrambled : bool
         Whether its averages run over scrambled sets of samples, whose spread is then the error.
+    infinite_scale : condition on the controls
+        Where the optimum is a limit that no finite value of the unknowns attains.
     accuracy : float
         Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
@@ -86,6 +88,7 @@ class Model:
     options: Mapping[str, str] = field(default_factory=dict)
     path: Literal["compiled", "proximal"] = "compiled"
     scrambled: bool = False
+    infinite_scale: Any = sp.false
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
 

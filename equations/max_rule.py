@@ -1,11 +1,12 @@
 r"""Single-location regression with the location drawn from softmax(nu chi*) ("max"; nu = inf: the largest key).
 
 Bayes-optimal channel at finite alpha, through planted averages, and exact moments of the posterior at alpha = infinity:
-with softmax_l^2 = int ds e^{2 s + 2 nu chi_l} exp(-e^s sum_j e^{nu chi_j}) and iid N(0, 1) keys,
+with softmax_l^n = int ds e^{n s + n nu chi_l} exp(-e^s sum_j e^{nu chi_j})/Gamma(n) and iid N(0, 1) keys,
 
-    E[sum_l s_l^2] = L int dx F(x)^{L-1} int dz e^{2z - e^z} N(x + z/nu; 0, 1),      F(x) = int dz e^{z - e^z} Phi(x + z/nu)
+    E[sum_l s_l^n h(chi_l)] = L int dx F(x)^{L-1} int dz e^{nz - e^z} N(chi; 0, 1) h(chi),     F(x) = int dz e^{z - e^z} Phi(chi)
 
-(s = -nu x), which at nu = inf is L int dx N(x) Phi(x)^{L-1} = 1. At small nu the same integral is done over s and chi.
+for n = 1, 2, with chi = x + z/nu (s = -nu x); at nu = inf it is L int dx N(x) h(x) Phi(x)^{L-1}. At small nu the same
+integral is done over s and chi.
 Source: theory.md sections 1, 3 and 4.
 """
 
@@ -22,7 +23,9 @@ from .symbols import quantity
 STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")
 ACCURACY = 1e-3
 """What the samples are refined to by default."""
-NODES = {"winner": sp.Piecewise((57, STRENGTH.symbol < 10**9), (36, True))}
+LARGEST = sp.Integer(10) ** 9
+"""A strength beyond it is infinite."""
+NODES = {"winner": sp.Piecewise((57, STRENGTH.symbol < LARGEST), (36, True))}
 """Of the integral over the noisy maximum: at finite nu its law has an exponential tail."""
 MODERATE = 2
 """Strength from which on the integral over z is used."""
@@ -49,23 +52,33 @@ def attention_weight(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> sp.Expr:
 
 def posterior_square() -> sp.Expr:
     """E[sum_l s_l^2], s = softmax(nu chi*) at keys known exactly; 1 at nu = inf."""
+    return _selected(sp.S.One, 2)
+
+
+def selected(h: sp.Expr) -> sp.Expr:
+    """E[h(chi_eps)], h an expression in ``FIELD``, at keys known exactly."""
+    return _selected(h, 1)
+
+
+def _selected(h: sp.Expr, n: int) -> sp.Expr:
+    """E[sum_l s_l^n h(chi_l)]."""
     nu = STRENGTH.symbol
-    weak, strong = _weak(sp.Min(nu, MODERATE)), _strong(sp.Max(nu, MODERATE))
+    weak, strong = _weak(h, n, sp.Min(nu, MODERATE)), _strong(h, n, sp.Max(nu, MODERATE))
     return LENGTH.symbol * sp.Piecewise((weak, nu < MODERATE), (strong, True))
 
 
-def _weak(nu: sp.Expr) -> sp.Expr:
+def _weak(h: sp.Expr, n: int, nu: sp.Expr) -> sp.Expr:
     u = TIME + nu * FIELD
     other = Average(sp.exp(-sp.exp(u)), FIELD)
-    winner = Average(sp.exp(2 * u - sp.exp(u)), FIELD)
+    winner = Average(h * sp.exp(n * u - sp.exp(u)), FIELD)
     reach = 9 * nu
-    return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), TIME, -20 - sp.log(LENGTH.symbol) - reach, 4 + reach)
+    return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), TIME, -36 - sp.log(LENGTH.symbol) - reach, 4 + reach)
 
 
-def _strong(nu: sp.Expr) -> sp.Expr:
+def _strong(h: sp.Expr, n: int, nu: sp.Expr) -> sp.Expr:
     ends = (-37, 4)
     chi = PLACE + SHIFT / nu
     other = LineIntegral(sp.exp(SHIFT - sp.exp(SHIFT) + LogNdtr(chi)), SHIFT, *ends)
-    density = sp.exp(2 * SHIFT - sp.exp(SHIFT) - chi**2 / 2) / sp.sqrt(2 * sp.pi)
-    winner = LineIntegral(density, SHIFT, *ends)
+    density = sp.exp(n * SHIFT - sp.exp(SHIFT) - chi**2 / 2) / sp.sqrt(2 * sp.pi)
+    winner = LineIntegral(h.xreplace({FIELD: chi}) * density, SHIFT, *ends)
     return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), PLACE, -9 - 4 / nu, 9 + 37 / nu)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import sympy as sp
 
 from .activations import ACTIVATIONS, Activation
+from . import max_rule
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
 from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
@@ -36,44 +37,43 @@ from .symbols import Quantity
 
 SCALE = Quantity("scale", "c", meaning="scale of the keys, |k|/sqrt(D)")
 OFFSET = Quantity("offset", "b", meaning="offset of the activation")
-FIELD = sp.Symbol("chi", real=True)
+FIELD = max_rule.FIELD
 Moments = tuple[sp.Expr, sp.Expr]
 """E[sigma_eps] and E[sum_l sigma_l^2]."""
 
 
 def build(activation: str = "softmax", rule: str = "spiked") -> Model:
-    """The model of one ``activation`` (or "bayes") and location ``rule`` (only "spiked" so far)."""
-    if activation == "bayes":
-        unknowns: tuple[Quantity, ...] = ()
-        moments = _posterior_moments()
-    else:
-        act = ACTIVATIONS[activation]
-        unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset
-        moments = _normalised(act) if act.normalised else _elementwise(act)
-    weight, square = moments
+    """The model of one ``activation`` (or "bayes") and location ``rule``."""
+    best = _posterior_square(rule)
+    matched = activation == "bayes" or (activation, rule) == ("softmax", "max")
+    act = None if matched else ACTIVATIONS[activation]
+    unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset if act else ()
+    weight, square = _moments(act, rule) if act else (best, best)
     excess = 1 - weight**2 / square
     window, usual = _windows(activation)
+    strength = max_rule.STRENGTH if rule == "max" else SPIKE
 
     return Model(
         name="slr-population",
         title=f"Population risk of single-location regression ({activation}, {rule})",
         setting="Data of slr-bayes at alpha = infinity; predictor sum_l sigma(chi)_l z_l, chi_l = c X_l.k*/sqrt(D), z_l along v*.",
         overlaps=unknowns,
-        controls=(LENGTH, SPIKE, NOISE),
+        controls=(LENGTH, strength, NOISE),
         channel=excess + NOISE.symbol,
         best="smallest",
         observables={
             "risk": excess + NOISE.symbol,
             "excess_risk": excess,
             "value_overlap": weight / square,
-            "population_bayes_risk": 1 + NOISE.symbol - _posterior_moments()[0],
+            "population_bayes_risk": 1 + NOISE.symbol - best,
         },
         bound="population_bayes_risk",
         units={"risk": "y^2", "excess_risk": "y^2", "value_overlap": "1", "population_bayes_risk": "y^2"},
         latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
-        starts=_starts(unknowns),
-        exact=lambda e: stabilise(mellin(laplace(e, window), window)),
-        nodes=usual.nodes,
+        starts=_starts(unknowns, rule),
+        exact=stabilise if rule == "max" else lambda e: stabilise(mellin(laplace(e, window), window)),
+        nodes={} if rule == "max" else usual.nodes,
+        infinite_scale=strength.symbol > max_rule.LARGEST if (activation, rule) == ("softmax", "max") else sp.false,
         options={"activation": activation, "rule": rule},
         notes={
             "Exact?": "exact for keys along k* and values along v*",
@@ -103,10 +103,23 @@ def _windows(activation: str) -> tuple[LogTime, LogTime]:
     return window(root), window(root)
 
 
-def _posterior_moments() -> Moments:
-    """s = softmax(sqrt(nu) chi*) is the posterior of eps; Nishimori: E[s_eps] = E[sum_l s_l^2]."""
-    weight = attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
-    return weight, weight
+def _posterior_square(rule: str) -> sp.Expr:
+    """E[sum_l s_l^2] = E[s_eps] (Nishimori) of the posterior s of eps: softmax(sqrt(nu) chi*), or softmax(nu chi*) for "max"."""
+    if rule == "max":
+        return max_rule.posterior_square()
+    return attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
+
+
+def _moments(act: Activation, rule: str) -> Moments:
+    if rule == "spiked":
+        return _normalised(act) if act.normalised else _elementwise(act)
+    sigma = _sigma(act, FIELD)
+    return max_rule.selected(sigma), LENGTH.symbol * Average(sigma**2, FIELD)
+
+
+def _sigma(act: Activation, field: sp.Expr) -> sp.Expr:
+    """An elementwise activation at c chi + b."""
+    return act.phi((SCALE.symbol if act.scale else 1) * field + (OFFSET.symbol if act.offset else 0))
 
 
 def _normalised(act: Activation) -> Moments:
@@ -118,19 +131,21 @@ def _normalised(act: Activation) -> Moments:
 
 def _elementwise(act: Activation) -> Moments:
     (mean, variance), (free_mean, free_variance) = key_law(sp.S.One)
-    scaled = SCALE.symbol * FIELD if act.scale else FIELD
-    sigma = act.phi(scaled + OFFSET.symbol if act.offset else scaled)
+    sigma = _sigma(act, FIELD)
     planted = Average(sigma**2, FIELD, mean, variance)
     other = Average(sigma**2, FIELD, free_mean, free_variance)
     return Average(sigma, FIELD, mean, variance), planted + (LENGTH.symbol - 1) * other
 
 
-def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Expr]]:
-    """Several scales around the Bayes-optimal sqrt(nu); the offset a token without signal would want."""
+def _starts(unknowns: tuple[Quantity, ...], rule: str) -> dict[str, dict[str, float | sp.Expr]]:
+    """Several scales around the Bayes-optimal one; the offset a token without signal would want."""
     if not unknowns:
         return {"exact": {}}
-    matched = sp.sqrt(SPIKE.symbol)
-    offset = -SPIKE.symbol / 2
+    if rule == "max":  # at large L a step at the typical largest key
+        matched: sp.Expr = sp.Min(max_rule.STRENGTH.symbol, 2)
+        offset: sp.Expr = -matched * sp.sqrt(sp.log(LENGTH.symbol))
+    else:
+        matched, offset = sp.sqrt(SPIKE.symbol), -SPIKE.symbol / 2
     scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
     keep = {q.name for q in unknowns}
     return {
@@ -138,4 +153,4 @@ def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Ex
     }
 
 
-OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked",)}
+OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked", "max")}

@@ -120,6 +120,10 @@ class Problem:
         """Whether the model is an objective to be extremised, with no conjugates."""
         return not self.model.conjugates
 
+    def at_infinity(self, c: jax.Array) -> jax.Array:
+        """Whether the optimum is a limit at infinite scale."""
+        return Lowered({"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule).bind(jnp.zeros(0), self._binding(c))(None)["value"]
+
     def _binding(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
         return {symbol: c[i] for i, symbol in enumerate(self.controls)}
 
@@ -205,6 +209,7 @@ def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.
 
     def solve(x0: jax.Array, c: jax.Array) -> Point:
         end = _iterate(coarse, x0, c, settings, domain)
+        status = jnp.where(coarse.at_infinity(c), Status.INFINITE_SCALE.code, end.status) if model.infinite_scale is not sp.false else end.status
         state = coarse.state(c, end.x)
         # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at x'.
         update = fine.update(c, end.x)(end.x)
@@ -213,7 +218,7 @@ def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.
         unresolved = SAFETY * jnp.abs(_newton_step(state.slope, update - state.update))
         error_x = unresolved + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
         return Point(
-            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, end.status,
+            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, status,
             spectral_radius(state.slope), error_x, _error(better.hats, state.hats), _error(better.free_energy, state.free_energy),
             _error(better.observables, state.observables),
             jnp.max(unresolved, initial=0.0),

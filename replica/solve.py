@@ -273,8 +273,9 @@ def judged(model: Model, point: Point, settings: Settings) -> Point:
     status = Status.of(point.status)
     if status is Status.MAX_STEPS and point.residual <= 1e3 * np.finfo(float).eps * max(1.0, float(np.max(np.abs(point.x), initial=0))):
         status = Status.BELOW_PRECISION
-    if status is Status.SUCCESSFUL:
-        status = _verdict(model, point, settings)
+    if status in (Status.SUCCESSFUL, Status.INFINITE_SCALE):
+        verdict = _verdict(model, point, settings)
+        status = status if verdict is Status.SUCCESSFUL else verdict
     return point._replace(status=np.asarray(status.code))
 
 
