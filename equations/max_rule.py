@@ -17,7 +17,7 @@ import sympy as sp
 from .location import KEY_FIELD, LENGTH, TOKEN, VALUE_FIELD
 from .nodes import Average, LineIntegral
 from .planted import LocationLaw, LogEvidence, PlantedAverage
-from .stable import LogNdtr, UnitPower
+from .stable import LogNdtr, Logistic, UnitPower
 from .symbols import quantity
 
 STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")
@@ -79,6 +79,32 @@ def _strong(h: sp.Expr, n: int, nu: sp.Expr) -> sp.Expr:
     ends = (-37, 4)
     chi = PLACE + SHIFT / nu
     other = LineIntegral(sp.exp(SHIFT - sp.exp(SHIFT) + LogNdtr(chi)), SHIFT, *ends)
-    density = sp.exp(n * SHIFT - sp.exp(SHIFT) - chi**2 / 2) / sp.sqrt(2 * sp.pi)
-    winner = LineIntegral(h.xreplace({FIELD: chi}) * density, SHIFT, *ends)
+    winner = LineIntegral(h.xreplace({FIELD: chi}) * sp.exp(n * SHIFT - sp.exp(SHIFT)) * _density(chi), SHIFT, *ends)
     return LineIntegral(winner * UnitPower(other, LENGTH.symbol - 1), PLACE, -9 - 4 / nu, 9 + 37 / nu)
+
+
+def rectified_shares() -> tuple[sp.Expr, sp.Expr]:
+    """E[sigma_eps] at nu = inf and E[sum_l sigma_l^2], sigma = relu(chi)/sum relu, or the indicator of the largest key if all are negative.
+
+    It is the limit of softplus(c chi)/sum softplus for c -> inf. A token at x > 0 has a share 1/(1 + sum_j relu(chi_j)/x),
+    with 1/S^n = int dt e^{n t} exp(-e^t S)/Gamma(n); the others lie below x if the token has the largest key.
+    """
+    x = sp.exp(PLACE)
+    below, above = x * Logistic(SHIFT), sp.exp(SHIFT)
+    smaller = _half_line(below, below * Logistic(-SHIFT), below / x, 37)
+    positive = _half_line(above, above, above / x, sp.Rational(5, 2))
+
+    def shares(other: sp.Expr, n: int) -> sp.Expr:
+        times = LineIntegral(sp.exp(n * TIME - sp.exp(TIME)) * UnitPower(other, LENGTH.symbol - 1), TIME, -37, 4)
+        return LENGTH.symbol * LineIntegral(x * _density(x) * times, PLACE, -37, sp.Rational(5, 2)) + 2 ** (-LENGTH.symbol)
+
+    return shares(smaller, 1), shares(positive, 2)
+
+
+def _half_line(chi: sp.Expr, jacobian: sp.Expr, ratio: sp.Expr, end: sp.Expr) -> sp.Expr:
+    """E[exp(-e^t relu(chi) ratio/chi)] over one key: 1/2 for a negative one, and the integral over a positive one."""
+    return sp.S.Half + LineIntegral(jacobian * _density(chi) * sp.exp(-sp.exp(TIME) * ratio), SHIFT, -37, end)
+
+
+def _density(chi: sp.Expr) -> sp.Expr:
+    return sp.exp(-(chi**2) / 2) / sp.sqrt(2 * sp.pi)

@@ -1,12 +1,12 @@
 r"""Population risk of single-location regression (alpha = infinity).
 
 Setting
-    The data of slr-bayes, infinitely many of them. Predictor f(X) = sum_l sigma(chi)_l z_l with keys and values
+    The data of slr-bayes (rule "spiked" or "max"), infinitely many of them. Predictor f(X) = sum_l sigma(chi)_l z_l with keys and values
     along k* and v*: chi_l = c X_l.k*/sqrt(D), z_l = m_v X_l.v*/sqrt(D). "bayes" is the posterior mean itself.
 Overlaps
     scale c and offset b of the activation, where it has them; m_v is eliminated at its optimum.
 Controls
-    L >= 1, nu >= 0, Delta >= 0.
+    L >= 1, nu >= 0 (inf allowed for "max"), Delta >= 0.
 Free energy
     The risk: R = 1 + Delta - E[sigma_eps]^2 / E[sum_l sigma_l^2], to be minimised over c and b.
 Observables
@@ -17,12 +17,17 @@ Exact?
 Accuracy
     1e-8 (elementwise, linear), 1e-7 (normalised).
 Limits
-    linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+    spiked, linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+    max: softmax is the posterior mean at c = nu, which is taken as its optimum: no unknown, and at nu = inf the status says that
+    the optimum lies at infinite scale. So does that of softplus at nu = inf (found numerically), where its limit is given.
+    max, nu = inf: Bayes and softmax 0; linear_pure 1 - E[max_l chi_l]^2/L; erf at L = 2 exactly 1/3.
 Source
     theory.md section 3; [SLR] arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import sympy as sp
 
@@ -33,7 +38,7 @@ from .exchangeable import LogTime, laplace, mellin
 from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
 from .nodes import Average
 from .stable import stabilise
-from .symbols import Quantity
+from .symbols import INF, Quantity
 
 SCALE = Quantity("scale", "c", meaning="scale of the keys, |k|/sqrt(D)")
 OFFSET = Quantity("offset", "b", meaning="offset of the activation")
@@ -44,14 +49,17 @@ Moments = tuple[sp.Expr, sp.Expr]
 
 def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     """The model of one ``activation`` (or "bayes") and location ``rule``."""
-    best = _posterior_square(rule)
-    matched = activation == "bayes" or (activation, rule) == ("softmax", "max")
-    act = None if matched else ACTIVATIONS[activation]
+    strength = _strength(activation) if rule == "max" else SPIKE
+    best = _posterior_square(rule).xreplace({max_rule.STRENGTH.symbol: strength.symbol})
+    limit = rule == "max" and activation in ACTIVATIONS and ACTIVATIONS[activation].normalised
+    act = None if limit or activation == "bayes" else ACTIVATIONS[activation]
     unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset if act else ()
-    weight, square = _moments(act, rule) if act else (best, best)
+    if act:
+        weight, square = _moments(act, rule)
+    else:
+        weight, square = max_rule.rectified_shares() if limit and activation != "softmax" else (best, best)
     excess = 1 - weight**2 / square
     window, usual = _windows(activation)
-    strength = max_rule.STRENGTH if rule == "max" else SPIKE
 
     return Model(
         name="slr-population",
@@ -73,7 +81,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         starts=_starts(unknowns, rule),
         exact=stabilise if rule == "max" else lambda e: stabilise(mellin(laplace(e, window), window)),
         nodes={} if rule == "max" else usual.nodes,
-        infinite_scale=strength.symbol > max_rule.LARGEST if (activation, rule) == ("softmax", "max") else sp.false,
+        infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
         options={"activation": activation, "rule": rule},
         notes={
             "Exact?": "exact for keys along k* and values along v*",
@@ -108,6 +116,13 @@ def _posterior_square(rule: str) -> sp.Expr:
     if rule == "max":
         return max_rule.posterior_square()
     return attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
+
+
+def _strength(activation: str) -> Quantity:
+    """nu of the "max" rule; a normalised activation other than softmax is there in the limit alone."""
+    if activation not in ACTIVATIONS or not ACTIVATIONS[activation].normalised or activation == "softmax":
+        return max_rule.STRENGTH
+    return replace(max_rule.STRENGTH, low=INF, outside=f"{activation} normalised over the tokens is there at nu = inf only, for rule max")
 
 
 def _moments(act: Activation, rule: str) -> Moments:
