@@ -17,7 +17,7 @@ import sympy as sp
 from .location import KEY_FIELD, LENGTH, TOKEN, VALUE_FIELD
 from .nodes import Average, LineIntegral
 from .planted import LocationLaw, LogEvidence, PlantedAverage
-from .stable import LogNdtr, Logistic, UnitPower
+from .stable import Logistic, LogNdtr, UnitPower
 from .symbols import quantity
 
 STRENGTH = quantity("nu", infinite=True, meaning="strength of the location law softmax(nu chi*); inf: the largest key")

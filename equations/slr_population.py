@@ -31,8 +31,8 @@ from dataclasses import replace
 
 import sympy as sp
 
-from .activations import ACTIVATIONS, Activation
 from . import max_rule
+from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
 from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law

@@ -338,7 +338,7 @@ class Evaluation:
             return values, values
 
         here = jnp.array([self.env[v] for v in variables], dtype=jnp.result_type(float))
-        slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else (None, at(here)[0])
+        slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else at(here)  # no variable, no slope
         for i, node in enumerate(nodes):
             self.memo[(node, ())] = values[i].reshape((1,) * self.ndim)
             for j, variable in enumerate(variables):

@@ -122,7 +122,8 @@ class Problem:
 
     def at_infinity(self, c: jax.Array) -> jax.Array:
         """Whether the optimum is a limit at infinite scale."""
-        return Lowered({"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule).bind(jnp.zeros(0), self._binding(c))(None)["value"]
+        condition = Lowered({"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule)
+        return condition.bind(jnp.zeros(0), self._binding(c))(None)["value"] > 0
 
     def _binding(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
         return {symbol: c[i] for i, symbol in enumerate(self.controls)}

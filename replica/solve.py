@@ -109,7 +109,8 @@ class Solution:
             }
             for b in self.branches
         ]  # fmt: skip
-        result = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls), "branches": branches, "best": self.best}
+        controls = printable(self.controls)
+        result = {"model": self.model.name, "options": dict(self.model.options), "controls": controls, "branches": branches, "best": self.best}
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
 
@@ -248,7 +249,7 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
             return point, level
         rule, level = rule.refined(), level + 1
-        x0 = point.x if model.scrambled else x0  # more of the same samples: the branch is chosen
+        x0 = np.asarray(point.x) if model.scrambled else x0  # more of the same samples: the branch is chosen
 
 
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:

@@ -58,7 +58,7 @@ def _over_gumbel(a: jax.Array, b: jax.Array) -> jax.Array:
     """log F, log(f/F), f'/f of a t + b (G - mean) on TABLE, as a mean over G."""
     g = np.linspace(-4.5, 37.0, 170)
     weight = -g - np.exp(-g) + np.log(g[1] - g[0])
-    z = (TABLE[:, None] - b * (g - np.euler_gamma)) / a
+    z = (jnp.asarray(TABLE)[:, None] - b * (g - np.euler_gamma)) / a
     log_f = weight - z**2 / 2 - jnp.log(a * np.sqrt(2 * np.pi))
     return _rows(weight + jsp.log_ndtr(z), log_f, -z / a)
 
@@ -67,7 +67,7 @@ def _over_gaussian(a: jax.Array, b: jax.Array) -> jax.Array:
     """The same as a mean over t."""
     t = np.linspace(-8.5, 8.5, 121)
     weight = -(t**2) / 2 - np.log(np.sqrt(2 * np.pi)) + np.log(t[1] - t[0])
-    z = (TABLE[:, None] - a * t) / b + np.euler_gamma
+    z = (jnp.asarray(TABLE)[:, None] - a * t) / b + np.euler_gamma
     falling = jnp.exp(-z)
     return _rows(weight - falling, weight - z - falling - jnp.log(b), (falling - 1) / b)
 
@@ -94,7 +94,7 @@ def _interpolated(table: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array,
     i = jax.lax.stop_gradient(jnp.floor(place)).astype(int)
     r = place - i
     basis = (-r * (r - 1) * (r - 2) / 6, (r * r - 1) * (r - 2) / 2, -r * (r + 1) * (r - 2) / 2, r * (r * r - 1) / 6)
-    log_big, log_ratio, slope = (sum(w * table[i + k - 1, c] for k, w in enumerate(basis)) for c in range(3))
+    log_big, log_ratio, slope = (jnp.sum(jnp.stack([w * table[i + k - 1, c] for k, w in enumerate(basis)]), axis=0) for c in range(3))
     return log_big, log_ratio + jnp.maximum(x - TABLE[-3], 0.0) * slope, slope
 
 
@@ -184,7 +184,7 @@ def planted(points: Points, count: jax.Array, law: Noise, q_k: jax.Array, q_v: j
     deviation_k, deviation_v = (jnp.sqrt(jnp.maximum(q, SMALLEST)) for q in (q_k, q_v))
     spread = law.rate * deviation_k
     narrow = near_tie(count, spread)
-    keys, weight = sorted_keys(points.keys, count, narrow)
+    keys, weight = sorted_keys(jnp.asarray(points.keys), count, narrow)
     present = jnp.arange(tokens) < count
     winners, loss, gain, log_p = _winning(law, spread * keys, present, nodes)
     multiplicity = _multiplicity(tokens, count)

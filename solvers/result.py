@@ -34,7 +34,7 @@ class Status(enum.Enum):
 
     @property
     def is_point(self) -> bool:
-        """Whether the equations were solved as asked: successful, a limit that is attained nowhere, or a solution with a warning about the theory itself."""
+        """Whether the equations were solved as asked: successful, a limit attained nowhere, or a solution with a warning about the theory itself."""
         return self in (Status.SUCCESSFUL, Status.INFINITE_SCALE, Status.RS_UNSTABLE, Status.FORMS_DIFFER)
 
     @classmethod

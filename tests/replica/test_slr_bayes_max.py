@@ -110,12 +110,13 @@ def test_conjugates_are_the_slope_of_psi_out() -> None:
 
 def test_equations_are_derived_by_the_nishimori_rule() -> None:
     model = MODELS["slr-bayes"].build(rule="max")
-    q_k, q_v, alpha, delta = (quantity(n).symbol for n in ("q_k", "q_v", "alpha", "Delta"))
+    q_k, q_v, alpha = (quantity(n).symbol for n in ("q_k", "q_v", "alpha"))
     delta = next(q.symbol for q in model.controls if q.name == "Delta")
     evidence = log_evidence(q_k, q_v, delta)
     equations = {str(k): v for k, v in derive(model).items()}
     for a, name in enumerate(("q_k_hat", "q_v_hat")):
-        expected = alpha * PlantedAverage(sp.Sum(Score(evidence, a) ** 2, (sp.Symbol("l", integer=True, positive=True), 1, sp.Symbol("L", positive=True))), evidence)
+        square = sp.Sum(Score(evidence, a) ** 2, (sp.Symbol("l", integer=True, positive=True), 1, sp.Symbol("L", positive=True)))
+        expected = alpha * PlantedAverage(square, evidence)
         assert sp.simplify(equations[name] - expected) == 0
     psi = PlantedAverage(evidence, evidence)
     assert psi.diff(delta) == Slope(psi, delta), "noise is not variance that becomes known: no identity applies"
