@@ -11,8 +11,8 @@ from equations import MODELS, Model
 from .errors import InputError
 from .family import Line
 from .lower import Rule
-from .settings import nearest, number, resolve
-from .solve import MAX_LEVEL, default_rule, printable
+from .settings import nearest, number, printable, resolve
+from .solve import MAX_LEVEL, default_rule
 from .transition import Transition, crossing, find_transition
 
 WITHIN = (1e-3, 1e3)

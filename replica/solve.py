@@ -21,7 +21,7 @@ from .errors import InputError, SolveError
 from .lower import Rule
 from .problem import Point, Settings, point_solver, problem
 from .proximal_solve import settle, settle_starts
-from .settings import nearest, resolve
+from .settings import nearest, printable, resolve
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
@@ -114,11 +114,6 @@ class Solution:
         return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
 
-def printable(controls: dict[str, float]) -> dict[str, float | str]:
-    """Control values for JSON, which has no inf."""
-    return {k: v if np.isfinite(v) else str(v) for k, v in controls.items()}
-
-
 def _json_safe(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _json_safe(v) for k, v in value.items()}
@@ -173,6 +168,8 @@ def solve(
     with double_precision():
         if built.path == "proximal":
             found = settle_starts(built, initial, c, settings)
+        elif built.scrambled:
+            found = _settled_on_samples(built, initial, c, settings, rule)
         else:
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
@@ -249,7 +246,28 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
             return point, level
         rule, level = rule.refined(), level + 1
-        x0 = np.asarray(point.x) if model.scrambled else x0  # more of the same samples: the branch is chosen
+
+
+def _settled_on_samples(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, rule: Rule) -> list[tuple[str, Point, int]]:
+    """Every start as (name, judged point, level); starts that meet on the same samples are refined once."""
+    known: list[tuple[Point, Point, int]] = []
+    results = []
+    for name, x0 in starts.items():
+        first, level = settled(model, x0, c, settings, rule, max_level=0)
+        twin = next((k for k in known if np.max(np.abs(k[0].x - first.x)) <= TOGETHER), None)
+        if twin is None:
+            end = first
+            if Status.of(int(first.status)) is Status.UNRESOLVED:
+                end, more = settled(model, np.asarray(first.x), c, settings, rule.refined(), MAX_LEVEL - 1)
+                level = more + 1
+            twin = (first, end, level)
+            known.append(twin)
+        results.append((name, twin[1], twin[2]))
+    return results
+
+
+TOGETHER = 1e-7
+"""Points of one map closer than this are one."""
 
 
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
