@@ -121,9 +121,9 @@ def thresholds(
 
 
 def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
-    """The default node sets, or at loose accuracy sets 1.6 times smaller (the error estimate decides if they do)."""
+    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the error estimate decides if they do)."""
     rule = default_rule(model, *points)
-    if accuracy < LOOSE:
+    if accuracy < LOOSE and not model.scrambled:
         return rule
     sizes = {n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")}
     return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
