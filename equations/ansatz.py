@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import sympy as sp
 
@@ -56,6 +56,10 @@ class Model:
     path : {"compiled", "proximal", "flow"}
         How it is solved: node sets compiled into one program, samples with a minimisation in each, or the fixed points of
         a flow dx/dt = observable ``drift``.
+    scrambled : bool
+        Whether its averages run over scrambled sets of samples, whose spread is then the error.
+    infinite_scale : condition on the controls
+        Where the optimum is a limit that no finite value of the unknowns attains.
     accuracy : float
         Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
@@ -84,6 +88,8 @@ class Model:
     nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     path: Literal["compiled", "proximal", "flow"] = "compiled"
+    scrambled: bool = False
+    infinite_scale: Any = sp.false
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,15 +1,17 @@
 r"""Bayes-optimal single-location regression.
 
 Setting
-    Tokens X_l ~ N(0, I_D), l = 1..L; X_eps = sqrt(nu/D) k* + noise for a hidden location eps, uniform on 1..L;
+    Tokens X_l ~ N(0, I_D), l = 1..L; rule "spiked": X_eps = sqrt(nu/D) k* + noise for a hidden location eps, uniform on 1..L;
+    rule "max": eps drawn from softmax(nu X_l.k*/sqrt(D)) (nu = inf: the largest);
     label y = X_eps.v*/sqrt(D) + sqrt(Delta) xi. k*, v* ~ N(0, I_D) are learned from N = alpha D samples.
 Overlaps
     q_k, q_v in [0, 1], per D: overlap of the posterior mean of k, v with k*, v* (= its squared norm).
 Controls
-    alpha > 0, L >= 1, nu >= 0, Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
+    alpha > 0, L >= 1, nu >= 0 (inf allowed for "max"), Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
 Free energy
     sum_a [(q_a_hat - log(1 + q_a_hat))/2 - q_a q_a_hat/2] + alpha Psi_out(q_k, q_v), to be maximised, with
-    Psi_out = E log sum_l exp(sqrt(nu) omega_k,l - nu q_k/2 - (y - omega_v,l)^2/(2V)) - log L - log(2 pi V)/2, V = 1 - q_v + Delta.
+    Psi_out = E log sum_l P_l(omega_k) N(y; omega_v,l, V), V = 1 - q_v + Delta;
+    spiked: P_l = exp(sqrt(nu) omega_k,l - nu q_k/2)/L;  max: P_l = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k).
 Observables
     risk: mean squared test error, noise included (units of y^2); excess_risk = risk - Delta;
     attention_mass: mean posterior weight of the right token at test time;
@@ -17,17 +19,22 @@ Observables
 Exact?
     Nishimori (Bayes-optimal); the algorithmic branch is message passing from an uninformed start.
 Accuracy
-    1e-8 by the Laplace-Mellin route at any L; the sampled route is quasi-Monte Carlo with a standard error.
+    spiked: 1e-8 by the Laplace-Mellin route at any L; the sampled route is quasi-Monte Carlo with a standard error.
+    max: quasi-Monte Carlo with every location summed; twice the standard error over independent scrambles.
 Limits
-    alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)). L = 1: q_k_hat = alpha nu and v is ridge regression.
+    alpha -> 0: q_k_hat -> alpha nu/L (spiked), q_v_hat -> alpha/(L (1 + Delta)). L = 1: q_k_hat = alpha nu (max: 0), v is ridge regression.
+    max, nu = 0: q_k = 0.
 Source
     theory.md section 4; [GLM] PNAS 2019 for the free entropy; [SLR] arXiv 2509.21936 for the data (their Delta^2 is our Delta).
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import sympy as sp
 
+from . import max_rule
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin, sampled
 from .gaussian import condition
@@ -35,34 +42,34 @@ from .location import KEY_FIELD, LABEL, LENGTH, PAPER, SPIKE, TOKEN, VALUE_FIELD
 from .nodes import TokenAverage
 from .priors import gaussian_term, overlap_coupling
 from .stable import LogSumExp, stabilise
-from .symbols import conjugate, quantity
+from .symbols import Quantity, conjugate, quantity
 
 
 def build(rule: str = "spiked") -> Model:
-    """The model; ``rule`` is the law of the location (only "spiked" so far)."""
+    """The model; ``rule`` is the law of the location."""
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
     delta = quantity("Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6")
     hats = (conjugate(q_k), conjugate(q_v))
-    length, nu = LENGTH.symbol, SPIKE.symbol
-    psi_out = _psi_out(q_k.symbol, q_v.symbol, delta.symbol)
-    weight = attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), q_k.symbol)
-    excess = 1 - q_v.symbol * weight
-    floor = 1 + delta.symbol - attention_weight(sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN]), sp.S.One)
-    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
-    window = LogTime(sp.log(length) + nu + 8 * sp.sqrt(nu), 40)
+    parts = (_spiked if rule == "spiked" else _max)(q_k.symbol, q_v.symbol, delta.symbol)
+    excess = 1 - q_v.symbol * parts.weight
 
     return Model(
         name="slr-bayes",
-        title="Bayes-optimal single-location regression (spiked)",
-        setting="y = X_eps.v*/sqrt(D) + sqrt(Delta) xi, X_eps = sqrt(nu/D) k* + noise, eps uniform on 1..L, other tokens pure noise;\n"
+        title=f"Bayes-optimal single-location regression ({rule})",
+        setting=f"y = X_eps.v*/sqrt(D) + sqrt(Delta) xi, {parts.setting};\n"
         "k*, v* ~ N(0, I_D) inferred from N = alpha D samples by the posterior mean.",
         overlaps=(q_k, q_v),
         conjugates=hats,
-        controls=(alpha, LENGTH, SPIKE, delta),
+        controls=(alpha, LENGTH, parts.strength, delta),
         prior=sum((gaussian_term(h.symbol) for h in hats), sp.S.Zero),
         coupling=overlap_coupling((q_k, q_v), hats),
-        channel=alpha.symbol * psi_out,
-        observables={"risk": excess + delta.symbol, "excess_risk": excess, "attention_mass": weight, "population_bayes_risk": floor},
+        channel=alpha.symbol * parts.psi_out,
+        observables={
+            "risk": excess + delta.symbol,
+            "excess_risk": excess,
+            "attention_mass": parts.weight,
+            "population_bayes_risk": 1 + delta.symbol - parts.population_weight,
+        },
         bound="population_bayes_risk",
         units={"risk": "y^2", "excess_risk": "y^2", "attention_mass": "1", "population_bayes_risk": "y^2"},
         latex={
@@ -72,19 +79,60 @@ def build(rule: str = "spiked") -> Model:
             "population_bayes_risk": r"R_\mathrm{Bayes}(\alpha=\infty)",
         },
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
-        exact=lambda e: stabilise(mellin(laplace(e, window), window)),
-        sampled=lambda e: stabilise(sampled(e)),
-        nodes=window.nodes,
         options={"rule": rule},
-        notes={
-            "Exact?": "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches",
-            "Accuracy": "Laplace-Mellin route, 1e-8 at any L",
-            "Limits": "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge regression",
-        },
         sources=(
             f"{PAPER}, section 2 (their Delta^2 is our Delta)",
             "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4): free entropy of generalized linear models",
         ),
+        notes={"Exact?": "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches", **parts.notes},
+        **parts.route,
+    )
+
+
+class Parts(NamedTuple):
+    """What depends on the law of the location; ``weight`` is E[s_eps] at q_k, ``population_weight`` at q_k = 1."""
+
+    setting: str
+    strength: Quantity
+    psi_out: sp.Expr
+    weight: sp.Expr
+    population_weight: sp.Expr
+    notes: dict[str, str]
+    route: dict[str, Any]
+
+
+def _spiked(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> Parts:
+    nu, length = SPIKE.symbol, LENGTH.symbol
+    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
+    window = LogTime(sp.log(length) + nu + 8 * sp.sqrt(nu), 40)
+    token = sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN])
+    return Parts(
+        "X_eps = sqrt(nu/D) k* + noise, eps uniform on 1..L, other tokens pure noise",
+        SPIKE,
+        _psi_out(q_k, q_v, delta),
+        attention_weight(token, q_k),
+        attention_weight(token, sp.S.One),
+        {
+            "Accuracy": "Laplace-Mellin route, 1e-8 at any L",
+            "Limits": "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge regression",
+        },
+        {"exact": lambda e: stabilise(mellin(laplace(e, window), window)), "sampled": lambda e: stabilise(sampled(e)), "nodes": window.nodes},
+    )
+
+
+def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> Parts:
+    return Parts(
+        "all tokens N(0, I_D), eps drawn from softmax(nu X_l.k*/sqrt(D)), at nu = inf the largest",
+        max_rule.STRENGTH,
+        max_rule.psi_out(q_k, q_v, delta),
+        max_rule.attention_weight(q_k, q_v, delta),
+        max_rule.posterior_square(),
+        {
+            "P_l and Z": "P_l(omega_k) = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k); E_planted has the density Z in (omega, y)",
+            "Accuracy": "quasi-Monte Carlo with every location summed: twice the standard error over scrambles",
+            "Limits": "alpha -> 0: q_v_hat -> alpha/(L (1 + Delta)); nu = 0: q_k = 0; L = 1: ridge regression",
+        },
+        {"scrambled": True, "accuracy": max_rule.ACCURACY, "nodes": max_rule.NODES},
     )
 
 
@@ -108,4 +156,4 @@ def _psi_out(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> sp.Expr:
     return (log_z - sp.log(length) - sp.log(2 * sp.pi * width) / 2).xreplace({width: width_value})
 
 
-OPTIONS = {"rule": ("spiked",)}
+OPTIONS = {"rule": ("spiked", "max")}

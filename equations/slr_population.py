@@ -1,12 +1,12 @@
 r"""Population risk of single-location regression (alpha = infinity).
 
 Setting
-    The data of slr-bayes, infinitely many of them. Predictor f(X) = sum_l sigma(chi)_l z_l with keys and values
+    The data of slr-bayes (rule "spiked" or "max"), infinitely many of them. Predictor f(X) = sum_l sigma(chi)_l z_l with keys and values
     along k* and v*: chi_l = c X_l.k*/sqrt(D), z_l = m_v X_l.v*/sqrt(D). "bayes" is the posterior mean itself.
 Overlaps
     scale c and offset b of the activation, where it has them; m_v is eliminated at its optimum.
 Controls
-    L >= 1, nu >= 0, Delta >= 0.
+    L >= 1, nu >= 0 (inf allowed for "max"), Delta >= 0.
 Free energy
     The risk: R = 1 + Delta - E[sigma_eps]^2 / E[sum_l sigma_l^2], to be minimised over c and b.
 Observables
@@ -17,40 +17,47 @@ Exact?
 Accuracy
     1e-8 (elementwise, linear), 1e-7 (normalised).
 Limits
-    linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+    spiked, linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+    max: softmax is the posterior mean at c = nu, which is taken as its optimum: no unknown, and at nu = inf the status says that
+    the optimum lies at infinite scale. So does that of softplus at nu = inf (found numerically), where its limit is given.
+    max, nu = inf: Bayes and softmax 0; linear_pure 1 - E[max_l chi_l]^2/L; erf at L = 2 exactly 1/3.
 Source
     theory.md section 3; [SLR] arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sympy as sp
 
+from . import max_rule
 from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
 from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
 from .nodes import Average
 from .stable import stabilise
-from .symbols import Quantity
+from .symbols import INF, Quantity
 
 SCALE = Quantity("scale", "c", meaning="scale of the keys, |k|/sqrt(D)")
 OFFSET = Quantity("offset", "b", meaning="offset of the activation")
-FIELD = sp.Symbol("chi", real=True)
+FIELD = max_rule.FIELD
 Moments = tuple[sp.Expr, sp.Expr]
 """E[sigma_eps] and E[sum_l sigma_l^2]."""
 
 
 def build(activation: str = "softmax", rule: str = "spiked") -> Model:
-    """The model of one ``activation`` (or "bayes") and location ``rule`` (only "spiked" so far)."""
-    if activation == "bayes":
-        unknowns: tuple[Quantity, ...] = ()
-        moments = _posterior_moments()
+    """The model of one ``activation`` (or "bayes") and location ``rule``."""
+    strength = _strength(activation) if rule == "max" else SPIKE
+    best = _posterior_square(rule).xreplace({max_rule.STRENGTH.symbol: strength.symbol})
+    limit = rule == "max" and activation in ACTIVATIONS and ACTIVATIONS[activation].normalised
+    act = None if limit or activation == "bayes" else ACTIVATIONS[activation]
+    unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset if act else ()
+    if act:
+        weight, square = _moments(act, rule)
     else:
-        act = ACTIVATIONS[activation]
-        unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset
-        moments = _normalised(act) if act.normalised else _elementwise(act)
-    weight, square = moments
+        weight, square = max_rule.rectified_shares() if limit and activation != "softmax" else (best, best)
     excess = 1 - weight**2 / square
     window, usual = _windows(activation)
 
@@ -59,21 +66,22 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         title=f"Population risk of single-location regression ({activation}, {rule})",
         setting="Data of slr-bayes at alpha = infinity; predictor sum_l sigma(chi)_l z_l, chi_l = c X_l.k*/sqrt(D), z_l along v*.",
         overlaps=unknowns,
-        controls=(LENGTH, SPIKE, NOISE),
+        controls=(LENGTH, strength, NOISE),
         channel=excess + NOISE.symbol,
         best="smallest",
         observables={
             "risk": excess + NOISE.symbol,
             "excess_risk": excess,
             "value_overlap": weight / square,
-            "population_bayes_risk": 1 + NOISE.symbol - _posterior_moments()[0],
+            "population_bayes_risk": 1 + NOISE.symbol - best,
         },
         bound="population_bayes_risk",
         units={"risk": "y^2", "excess_risk": "y^2", "value_overlap": "1", "population_bayes_risk": "y^2"},
         latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
-        starts=_starts(unknowns),
-        exact=lambda e: stabilise(mellin(laplace(e, window), window)),
-        nodes=usual.nodes,
+        starts=_starts(unknowns, rule),
+        exact=stabilise if rule == "max" else lambda e: stabilise(mellin(laplace(e, window), window)),
+        nodes={} if rule == "max" else usual.nodes,
+        infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
         options={"activation": activation, "rule": rule},
         notes={
             "Exact?": "exact for keys along k* and values along v*",
@@ -103,10 +111,30 @@ def _windows(activation: str) -> tuple[LogTime, LogTime]:
     return window(root), window(root)
 
 
-def _posterior_moments() -> Moments:
-    """s = softmax(sqrt(nu) chi*) is the posterior of eps; Nishimori: E[s_eps] = E[sum_l s_l^2]."""
-    weight = attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
-    return weight, weight
+def _posterior_square(rule: str) -> sp.Expr:
+    """E[sum_l s_l^2] = E[s_eps] (Nishimori) of the posterior s of eps: softmax(sqrt(nu) chi*), or softmax(nu chi*) for "max"."""
+    if rule == "max":
+        return max_rule.posterior_square()
+    return attention_weight(sp.exp(sp.sqrt(SPIKE.symbol) * KEY_FIELD[TOKEN]), sp.S.One)
+
+
+def _strength(activation: str) -> Quantity:
+    """nu of the "max" rule; a normalised activation other than softmax is there in the limit alone."""
+    if activation not in ACTIVATIONS or not ACTIVATIONS[activation].normalised or activation == "softmax":
+        return max_rule.STRENGTH
+    return replace(max_rule.STRENGTH, low=INF, outside=f"{activation} normalised over the tokens is there at nu = inf only, for rule max")
+
+
+def _moments(act: Activation, rule: str) -> Moments:
+    if rule == "spiked":
+        return _normalised(act) if act.normalised else _elementwise(act)
+    sigma = _sigma(act, FIELD)
+    return max_rule.selected(sigma), LENGTH.symbol * Average(sigma**2, FIELD)
+
+
+def _sigma(act: Activation, field: sp.Expr) -> sp.Expr:
+    """An elementwise activation at c chi + b."""
+    return act.phi((SCALE.symbol if act.scale else 1) * field + (OFFSET.symbol if act.offset else 0))
 
 
 def _normalised(act: Activation) -> Moments:
@@ -118,19 +146,21 @@ def _normalised(act: Activation) -> Moments:
 
 def _elementwise(act: Activation) -> Moments:
     (mean, variance), (free_mean, free_variance) = key_law(sp.S.One)
-    scaled = SCALE.symbol * FIELD if act.scale else FIELD
-    sigma = act.phi(scaled + OFFSET.symbol if act.offset else scaled)
+    sigma = _sigma(act, FIELD)
     planted = Average(sigma**2, FIELD, mean, variance)
     other = Average(sigma**2, FIELD, free_mean, free_variance)
     return Average(sigma, FIELD, mean, variance), planted + (LENGTH.symbol - 1) * other
 
 
-def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Expr]]:
-    """Several scales around the Bayes-optimal sqrt(nu); the offset a token without signal would want."""
+def _starts(unknowns: tuple[Quantity, ...], rule: str) -> dict[str, dict[str, float | sp.Expr]]:
+    """Several scales around the Bayes-optimal one; the offset a token without signal would want."""
     if not unknowns:
         return {"exact": {}}
-    matched = sp.sqrt(SPIKE.symbol)
-    offset = -SPIKE.symbol / 2
+    if rule == "max":  # at large L a step at the typical largest key
+        matched: sp.Expr = sp.Min(max_rule.STRENGTH.symbol, 2)
+        offset: sp.Expr = -matched * sp.sqrt(sp.log(LENGTH.symbol))
+    else:
+        matched, offset = sp.sqrt(SPIKE.symbol), -SPIKE.symbol / 2
     scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
     keep = {q.name for q in unknowns}
     return {
@@ -138,4 +168,4 @@ def _starts(unknowns: tuple[Quantity, ...]) -> dict[str, dict[str, float | sp.Ex
     }
 
 
-OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked",)}
+OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked", "max")}

@@ -7,6 +7,7 @@ A product under an integral is contracted as a matrix product where its factors 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,9 +17,11 @@ import sympy as sp
 
 from equations.kinks import kinks, samples
 from equations.nodes import Average, Bound, LineIntegral, MellinIntegral, SampleAverage
+from equations.planted import PlantedAverage, Slope
 from equations.stable import LogSumExp
 from solvers import quadrature
 
+from . import planted
 from .errors import LoweringError
 from .rule import Rule
 from .table import FUNCTIONS
@@ -30,9 +33,10 @@ class Evaluation:
     """One evaluation at given unknowns and controls."""
 
     def __init__(
-        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool
-    ) -> None:
-        self.axes, self.rule, self.ndim = axes, rule, len(axes)
+        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool,
+        groups: planted.Groups | None = None,
+    ) -> None:  # fmt: skip
+        self.axes, self.rule, self.ndim, self.groups = axes, rule, len(axes), groups or {}
         self.cut = quadrature.CUT * self.rule.widen
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(unknowns)})
@@ -92,6 +96,8 @@ class Evaluation:
             return self._mellin(e)
         if isinstance(e, SampleAverage):
             return self._sample(e)
+        if isinstance(e, PlantedAverage | Slope):
+            return self._planted(e)
         if isinstance(e, LogSumExp):
             return self._over_tokens(
                 e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
@@ -318,6 +324,26 @@ class Evaluation:
 
         inner = lambda: self._under(e.variable, index_points, ("tokens", tokens), False, mean)  # noqa: E731
         return self._under(sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner)
+
+    def _planted(self, e: PlantedAverage | Slope) -> Any:
+        """All averages of one law, and their slopes, at once: they share the samples."""
+        law = e.average.evidence if isinstance(e, Slope) else e.evidence
+        nodes, variables = self.groups[law]
+
+        def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+            moved = copy.copy(self)
+            moved.env = self.env | {symbol: t[i] for i, symbol in enumerate(variables)}
+            moved.memo, moved.shared, moved.write = {}, {}, False
+            values = planted.averages(law, nodes, self.rule, moved.scalar, self.env.get(SCRAMBLE))
+            return values, values
+
+        here = jnp.array([self.env[v] for v in variables], dtype=jnp.result_type(float))
+        slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else at(here)  # no variable, no slope
+        for i, node in enumerate(nodes):
+            self.memo[(node, ())] = values[i].reshape((1,) * self.ndim)
+            for j, variable in enumerate(variables):
+                self.memo[(Slope(node, variable), ())] = slopes[i, j].reshape((1,) * self.ndim)
+        return self.memo[(e, ())]
 
 
 SCRAMBLE = sp.Symbol("scramble_")

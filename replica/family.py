@@ -17,8 +17,8 @@ import sympy as sp
 
 from equations import Model, jacobian
 
-from .lower import Lowered, Rule
-from .problem import derived
+from .lower import SAFETY, SCRAMBLE, Lowered, Rule
+from .problem import derived, standard_error
 from .solve import COMPILER_OPTIONS, double_precision
 
 EDGE = 1e-9
@@ -39,13 +39,13 @@ class Slice(NamedTuple):
 
 
 @cache
-def compiled_slice(model: Model, rule: Rule, control: str) -> Callable[[jax.Array, jax.Array], Slice]:
-    """(controls, x) -> Slice, jitted."""
+def compiled_slice(model: Model, rule: Rule, control: str, one_set: bool = False) -> Callable[[jax.Array, jax.Array], Slice]:
+    """(controls, x) -> Slice, jitted; with ``one_set`` the last control says which scrambled set is used."""
     equations = derived(model, "exact")
     c = next(q.symbol for q in model.controls if q.name == control)
     x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
     n = len(x)
-    controls = [q.symbol for q in model.controls]
+    controls = [q.symbol for q in model.controls] + [SCRAMBLE] * one_set
     channel, prior = model.exact(model.channel), model.exact(model.prior)
 
     def group(values: list[sp.Symbol], arguments: list[sp.Symbol], term: sp.Expr) -> Lowered:
@@ -85,17 +85,25 @@ class Line:
     information (noise), so that the uninformed branch always lives at small t.
     """
 
-    def __init__(self, model: Model, rule: Rule, control: str, fixed: dict[str, float]) -> None:
+    def __init__(self, model: Model, rule: Rule, control: str, fixed: dict[str, float], one_set: int | None = None) -> None:
+        self.one_set = one_set
         self.model, self.rule, self.control, self.fixed = model, rule, control, fixed
         quantity = next(q for q in model.controls if q.name == control)
         self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
-        self._slice = compiled_slice(model, rule, control)
+        self._slice = compiled_slice(model, rule, control, one_set is not None)
         self._seen: dict[tuple[bytes, float], Slice] = {}  # of this line, which lives for one search
 
     def finer(self) -> Line:
         return Line(self.model, self.rule.finer(), self.control, self.fixed)
+
+    def uncertainty(self, number: Callable[[Line], float]) -> float:
+        """Error of ``number(self)``: its shift under a finer rule, or twice its standard error over the scrambled sets."""
+        if not self.model.scrambled:
+            return SAFETY * abs(number(self.finer()) - number(self))
+        sets = [number(Line(self.model, self.rule, self.control, self.fixed, k)) for k in range(self.rule.scrambles)]
+        return float(standard_error(np.array(sets)))
 
     def level(self, c: float) -> float:
         return self.sign * float(np.log(c) if self.logarithmic else c)
@@ -112,6 +120,7 @@ class Line:
 
     def _evaluate(self, x: np.ndarray, c: float) -> Slice:
         values = [c if q.name == self.control else self.fixed[q.name] for q in self.model.controls]
+        values += [] if self.one_set is None else [self.one_set]
         with double_precision():
             return jax.tree.map(np.asarray, self._slice(jnp.asarray(values), jnp.asarray(x)))
 

@@ -15,8 +15,10 @@ import sympy as sp
 
 from equations.kinks import bound_variables, curved
 from equations.nodes import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
+from equations.planted import LocationLaw, LogEvidence, PlantedAverage, Score, Slope
 from equations.stable import LogSumExp, stabilise
 
+from . import planted
 from .errors import LoweringError
 from .evaluate import SCRAMBLE, Evaluation
 from .rule import Rule
@@ -69,6 +71,7 @@ class Lowered:
         self.expressions = {name: stabilise(sp.sympify(e)) for name, e in expressions.items()}
         self.unknowns, self.controls, self.model, self.rule = list(unknowns), list(controls), model, rule
         _check(self.expressions, [*unknowns, *controls], model)
+        self._groups = planted.groups(self.expressions)
         self._axes: dict[Any, int] = {}
         for expr in self.expressions.values():
             for node in sp.preorder_traversal(expr):
@@ -81,13 +84,13 @@ class Lowered:
         What does not depend on x is evaluated here, once, outside any loop the returned function runs in.
         """
         shared: dict[Any, Any] = {}
-        first = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True)
+        first = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True, groups=self._groups)
         values = {name: first.scalar(e) for name, e in self.expressions.items()}
 
         def at(x: jax.Array | None) -> dict[str, jax.Array]:
             if x is None:
                 return values
-            evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False)
+            evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False, groups=self._groups)
             return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
         return at
@@ -108,7 +111,8 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
                 raise LoweringError(f"model {model}: {symbol} in {name} is neither an unknown nor a control")
 
 
-_STRUCTURAL = (Average, LineIntegral, MellinIntegral, SampleAverage, LogSumExp, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed)
+_PLANTED = (PlantedAverage, Slope, LogEvidence, LocationLaw, Score)
+_STRUCTURAL = (Average, LineIntegral, MellinIntegral, SampleAverage, LogSumExp, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
 _ATOMS = (sp.Symbol, sp.Number, sp.NumberSymbol, sp.Tuple, sp.IndexedBase, sp.Idx, sp.core.symbol.Str)
 
 

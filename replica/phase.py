@@ -11,7 +11,7 @@ from equations import MODELS, Model
 from .errors import InputError
 from .family import Line
 from .lower import Rule
-from .settings import nearest, number, resolve
+from .settings import nearest, number, printable, resolve
 from .solve import MAX_LEVEL, default_rule
 from .transition import Transition, crossing, find_transition
 
@@ -61,7 +61,7 @@ class Thresholds:
         """The JSON object that ``replica phase --json`` prints."""
         return {
             **{name: getattr(self, name) for name in NAMES}, "error": self.error, "transition": self.transition,
-            "model": self.model, "control": self.control, "controls": self.controls, "within": list(self.within), "level": self.level,
+            "model": self.model, "control": self.control, "controls": printable(self.controls), "within": list(self.within), "level": self.level,
         }  # fmt: skip
 
 
@@ -86,6 +86,7 @@ def thresholds(
         Range searched; 1e-3..1e3 for a positive control.
     accuracy : float
         The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
+        A model that averages over samples is not refined beyond ten times its own accuracy.
     nodes : Rule, optional
         Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
@@ -106,6 +107,7 @@ def thresholds(
     low, high = span(built, control, within)
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
+    accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
     rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
@@ -119,11 +121,12 @@ def thresholds(
 
 
 def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
-    """The default node sets, or at loose accuracy sets 1.6 times smaller (the error estimate decides if they do)."""
+    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the error estimate decides if they do)."""
     rule = default_rule(model, *points)
-    if accuracy < LOOSE:
+    if accuracy < LOOSE and not model.scrambled:
         return rule
-    return replace(rule, **{n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")})
+    sizes = {n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")}
+    return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
 
 
 def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import sympy as sp
 
 from equations import Model, derive, jacobian
@@ -89,15 +90,17 @@ class Problem:
     model : Model
     rule : Rule
     route : {"exact", "sampled"}
+    one_set : bool
+        Whether the last control says which of the scrambled sets is used (in the sampled route it always does).
     """
 
-    def __init__(self, model: Model, rule: Rule, route: str) -> None:
+    def __init__(self, model: Model, rule: Rule, route: str, one_set: bool = False) -> None:
         self.model, self.rule = model, rule
         rewrite = model.exact if route == "exact" else model.sampled
         assert rewrite is not None
         equations = derived(model, route)
         x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
-        self.controls = [q.symbol for q in model.controls] + [SCRAMBLE] * (route == "sampled")
+        self.controls = [q.symbol for q in model.controls] + [SCRAMBLE] * (route == "sampled" or one_set)
         slope_x = jacobian(equations, x, h or x)
         slope_h = jacobian(equations, h, x) if h else sp.zeros(0, 0)
 
@@ -116,6 +119,11 @@ class Problem:
     def is_objective(self) -> bool:
         """Whether the model is an objective to be extremised, with no conjugates."""
         return not self.model.conjugates
+
+    def at_infinity(self, c: jax.Array) -> jax.Array:
+        """Whether the optimum is a limit at infinite scale."""
+        condition = Lowered({"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule)
+        return condition.bind(jnp.zeros(0), self._binding(c))(None)["value"] > 0
 
     def _binding(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
         return {symbol: c[i] for i, symbol in enumerate(self.controls)}
@@ -154,6 +162,14 @@ class Problem:
         update = _stack(self._responses.bind(forces, binding)(None))
         return State(forces, update, total, self.observables(c, x), _stack(prior).reshape(n, n) @ slope)
 
+    def values(self, c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Conjugates, free energy and observables at ``x``, without slopes."""
+        binding = self._binding(c)
+        forces = _stack(self._forces.bind(x, binding)(None))
+        total = self._value.bind(x, binding)(None)["value"] + self._prior.bind(forces, binding)(None)["value"]
+        total += self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
+        return forces, total, self.observables(c, x)
+
 
 @cache
 def derived(model: Model, route: str) -> dict[sp.Symbol, sp.Expr]:
@@ -187,11 +203,14 @@ def box(model: Model) -> Box:
 @cache
 def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.Array, jax.Array], Point]:
     """A function (start x0, controls c) -> Point, to be jitted or mapped over points."""
+    if model.scrambled:
+        return _scrambled_solver(model, rule, settings)
     coarse, fine = problem(model, rule, settings.route), problem(model, rule.finer(), settings.route)
     domain = box(model)
 
     def solve(x0: jax.Array, c: jax.Array) -> Point:
         end = _iterate(coarse, x0, c, settings, domain)
+        status = jnp.where(coarse.at_infinity(c), Status.INFINITE_SCALE.code, end.status) if model.infinite_scale is not sp.false else end.status
         state = coarse.state(c, end.x)
         # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at x'.
         update = fine.update(c, end.x)(end.x)
@@ -200,13 +219,53 @@ def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.
         unresolved = SAFETY * jnp.abs(_newton_step(state.slope, update - state.update))
         error_x = unresolved + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
         return Point(
-            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, end.status,
+            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, status,
             spectral_radius(state.slope), error_x, _error(better.hats, state.hats), _error(better.free_energy, state.free_energy),
             _error(better.observables, state.observables),
             jnp.max(unresolved, initial=0.0),
         )  # fmt: skip
 
     return solve
+
+
+def _scrambled_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.Array, jax.Array], Point]:
+    """The same for averages over sets of samples: the map is their mean, the error its spread.
+
+    With F_s the map of set s, the fixed point of that set alone is x_s = x + (1 - J)^{-1} (F_s(x) - F(x)) to first order;
+    everything at the x_s gives twice the standard error.
+    """
+    every, domain = problem(model, rule, settings.route), box(model)
+    one = Problem(model, rule, settings.route, one_set=True)
+
+    def solve(x0: jax.Array, c: jax.Array) -> Point:
+        end = _iterate(every, x0, c, settings, domain)
+        state = every.state(c, end.x)
+
+        def of_set(k: jax.Array) -> tuple[jax.Array, ...]:
+            c_s = jnp.append(c, k)
+            shift = _newton_step(state.slope, one.update(c_s, end.x)(end.x) - state.update)
+            return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
+
+        shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(rule.scrambles, dtype=float))
+        unresolved = standard_error(shift) + propagate(state.slope, jnp.full_like(end.x, WITHIN_SAMPLE))
+        left = propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
+        values = (state.hats, state.free_energy, state.observables)
+        errors = (standard_error(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean)) for v, mean in zip((hats, phi, seen), values, strict=True))
+        return Point(
+            end.x, *values, end.residual, end.steps, end.status, spectral_radius(state.slope),
+            unresolved + left, *errors, jnp.max(unresolved, initial=0.0),
+        )  # fmt: skip
+
+    return solve
+
+
+WITHIN_SAMPLE = 1e-7
+"""Error of the integrals within a sample, which the spread over the sets does not see."""
+
+
+def standard_error(per_set: jax.Array | np.ndarray) -> jax.Array:
+    """Twice the standard error of the mean over the sets (first axis)."""
+    return 2 * jnp.std(per_set, axis=0, ddof=1) / jnp.sqrt(per_set.shape[0])
 
 
 def _iterate(problem: Problem, x0: jax.Array, c: jax.Array, settings: Settings, domain: Box) -> Iteration:

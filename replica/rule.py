@@ -23,7 +23,9 @@ class Rule:
     log2_samples, scrambles, seed : int
         Quasi-Monte Carlo sets of the sampled route.
     tokens : int or None
-        Number of tokens L of the sampled route (there it is an array size).
+        Number of tokens L where they are explicit (there it is an array size).
+    winner : int
+        Nodes of the integral over the largest noisy key.
     """
 
     gaussian: int = 71
@@ -36,14 +38,16 @@ class Rule:
     scrambles: int = 8
     seed: int = 0
     tokens: int | None = None
+    winner: int = 36
 
     def finer(self) -> Rule:
-        """1.6 times as many nodes on wider ranges: its difference from this rule is the error estimate."""
-        return replace(self.refined(), widen=1.15 * self.widen)
+        """1.6 times as many nodes on wider ranges, and other samples: its difference from this rule is the error estimate."""
+        return replace(self.refined(), widen=1.15 * self.widen, log2_samples=self.log2_samples, seed=self.seed + 1)
 
     def refined(self) -> Rule:
-        """1.6 times as many nodes on the same ranges: the next level of a solve."""
-        return replace(self, **{k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")})
+        """1.6 times as many nodes on the same ranges and four times as many samples: the next level of a solve."""
+        sizes = {k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")}
+        return replace(self, **sizes, log2_samples=self.log2_samples + 2)
 
     def at_least(self, sizes: Mapping[str, float]) -> Rule:
         """This rule with sizes raised to ``sizes``, in steps of 1.25 so that few different programs are compiled."""

@@ -120,3 +120,8 @@ def assignments(pairs: Iterable[str], what: str = "--set") -> dict[str, str]:
             raise InputError(f"{what} {name.strip()} is given twice: give it once")
         result[name.strip()] = value.strip()
     return result
+
+
+def printable(controls: Mapping[str, float]) -> dict[str, float | str]:
+    """Control values for JSON, which has no inf."""
+    return {k: v if math.isfinite(v) else str(v) for k, v in controls.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -16,11 +17,12 @@ from solvers import Status, check_damping
 
 from . import flow
 from .errors import InputError, SolveError
+from .judge import judged
 from .lower import Rule
 from .precision import double_precision
 from .problem import Point, Settings, point_solver, problem
 from .proximal_solve import note, settle, settle_starts
-from .settings import nearest, resolve
+from .settings import nearest, printable, resolve
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
@@ -100,8 +102,7 @@ class Solution:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
-        controls = {k: v if np.isfinite(v) else str(v) for k, v in self.controls.items()}  # JSON has no inf
-        about = {"model": self.model.name, "options": dict(self.model.options), "controls": controls}
+        about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
         if self.model.path == "flow":
             return _json_safe(about | {"fixed_points": [flow.describe(b) for b in self.branches]})
         phi = "free_entropy" if self.model.best == "largest" else "objective"
@@ -173,6 +174,8 @@ def solve(
     with double_precision():
         if built.path == "proximal":
             found = settle_starts(built, initial, c, settings)
+        elif built.scrambled:
+            found = _settled_on_samples(built, initial, c, settings, rule)
         else:
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
     branches = _merge([_branch(built, name, point, level) for name, point, level in found])
@@ -201,7 +204,16 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
         at = {q.symbol: values[q.name] for q in model.controls}
         for name, need in model.nodes.items():
             sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
-    return Rule().at_least(sizes)
+    rule = Rule().at_least(sizes)
+    if model.scrambled:
+        tokens = int(max((values["L"] for values in points if "L" in values), default=0)) or None
+        fewer = math.ceil(math.log2(max(tokens or 1, 4) / 4)) // 2
+        rule = replace(rule, tokens=tokens, log2_samples=FIRST_SAMPLES - fewer)
+    return rule
+
+
+FIRST_SAMPLES = 12
+"""log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the cost per sample is saved beyond."""
 
 
 def completed(settings: Settings, model: Model) -> Settings:
@@ -252,6 +264,28 @@ def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rul
         rule, level = rule.refined(), level + 1
 
 
+def _settled_on_samples(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, rule: Rule) -> list[tuple[str, Point, int]]:
+    """Every start as (name, judged point, level); starts that meet on the same samples are refined once."""
+    known: list[tuple[Point, Point, int]] = []
+    results = []
+    for name, x0 in starts.items():
+        first, level = settled(model, x0, c, settings, rule, max_level=0)
+        twin = next((k for k in known if np.max(np.abs(k[0].x - first.x)) <= TOGETHER), None)
+        if twin is None:
+            end = first
+            if Status.of(int(first.status)) is Status.UNRESOLVED:
+                end, more = settled(model, np.asarray(first.x), c, settings, rule.refined(), MAX_LEVEL - 1)
+                level = more + 1
+            twin = (first, end, level)
+            known.append(twin)
+        results.append((name, twin[1], twin[2]))
+    return results
+
+
+TOGETHER = 1e-7
+"""Points of one map closer than this are one."""
+
+
 def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
     """One solve per scrambled Sobol set; the mean, with twice the standard error over the sets."""
     if model.sampled is None:
@@ -267,37 +301,6 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
         unresolved=error.x.max(),
     )  # fmt: skip
     return judged(model, point, settings)
-
-
-def judged(model: Model, point: Point, settings: Settings) -> Point:
-    """Turn the success of an iteration into the success of a result: finite, resolved, stable, above Bayes."""
-    status = Status.of(point.status)
-    if status is Status.MAX_STEPS and point.residual <= 1e3 * np.finfo(float).eps * max(1.0, float(np.max(np.abs(point.x), initial=0))):
-        status = Status.BELOW_PRECISION
-    if status is Status.SUCCESSFUL:
-        status = _verdict(model, point, settings)
-    return point._replace(status=np.asarray(status.code))
-
-
-def _verdict(model: Model, point: Point, settings: Settings) -> Status:
-    numbers = np.concatenate([np.ravel(point.x), np.ravel(point.observables), np.ravel(point.free_energy)])
-    if not np.all(np.isfinite(numbers)):
-        return Status.NON_FINITE
-    if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
-        return Status.BOUNDARY
-    # The place of a flat optimum may be ill-determined where its value is not: errors there speak for themselves.
-    loose = model.conjugates and point.unresolved > settings.accuracy
-    allowed = 10 * (settings.accuracy + np.max(point.error_x, initial=0.0) * bool(model.conjugates))
-    if loose or np.any(point.error_observables > allowed):
-        return Status.UNRESOLVED
-    if model.conjugates and point.radius > 1:
-        return Status.NOT_STABLE
-    if model.bound and "risk" in model.observables:
-        values = dict(zip(model.observables, zip(point.observables, point.error_observables, strict=True), strict=True))
-        (risk, risk_error), (bound, bound_error) = values["risk"], values[model.bound]
-        if risk < bound - 2 * (risk_error + bound_error) - 1e-9:
-            return Status.BELOW_BAYES
-    return Status.SUCCESSFUL
 
 
 def _branch(model: Model, start: str, point: Point, level: int) -> Branch:
@@ -368,7 +371,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
         radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
-        "model": built.name, "options": dict(built.options), "controls": values, "overlaps": dict(zip(names, map(float, x), strict=True)),
+        "model": built.name, "options": dict(built.options), "controls": printable(values), "overlaps": dict(zip(names, map(float, x), strict=True)),
         "conjugates": {q.name: float(v) for q, v in zip(built.conjugates, state.hats, strict=True)},
         "update": dict(zip(names, map(float, state.update), strict=True)), phi: float(state.free_energy),
         "observables": {k: float(v) for k, v in zip(built.observables, state.observables, strict=True)},

@@ -19,7 +19,7 @@ from solvers.continuation import Curve, Knot, Steps, at_level, fold, fold_shift,
 
 from .errors import SolveError
 from .family import Line, Slice
-from .lower import FLOOR, SAFETY
+from .lower import FLOOR
 from .solve import start_vector
 
 TOL = 1e-10
@@ -115,13 +115,15 @@ def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | N
 
 
 def _crossing_error(line: Line, c: float, *points: np.ndarray) -> float:
-    """Error of Phi (stationary in x, so at the same x by a finer rule) over the difference of dPhi/dc."""
-    fine = line.finer()
-    here, there = [line.at(x, c) for x in points], [fine.at(x, c) for x in points]
+    """Error of Phi (stationary in x, so at the same x) over the difference of dPhi/dc."""
+    here = [line.at(x, c) for x in points]
     unstable = [s for s in here if _radius(s) > 1 + SAME]
     if unstable:
         raise SolveError(f"{line.model.name}: a branch became unstable before {line.control} = {c:g}")
-    defect = sum(SAFETY * abs(f.free_energy - s.free_energy) + FLOOR for s, f in zip(here, there, strict=True))
+    if line.model.scrambled:  # the sets vary together on both branches
+        defect = line.uncertainty(lambda at: float(at.at(points[0], c).free_energy - at.at(points[1], c).free_energy))
+    else:
+        defect = sum(line.uncertainty(lambda at, x=x: float(at.at(x, c).free_energy)) + FLOOR for x in points)
     pull = abs(float(here[0].pull - here[1].pull))
     return float(defect) / pull + 1e-11 * c
 
@@ -193,8 +195,7 @@ def fold_at(line: Line, curve: Curve, i: int) -> tuple[Knot, Limit]:
     if knot is None:
         raise SolveError(f"{line.model.name}: the fold near {line.control} = {line.value(curve.knots[i].u[-1]):.6g} was not resolved")
     residual, slope = line.field(knot.u)
-    finer, _ = line.finer().field(knot.u)
-    shift = SAFETY * abs(fold_shift(slope, finer - residual)) + abs(fold_shift(slope, np.full_like(residual, 1e-11)))
+    shift = line.uncertainty(lambda at: fold_shift(slope, at.field(knot.u)[0])) + abs(fold_shift(slope, np.full_like(residual, 1e-11)))
     value = line.value(knot.u[-1])
     return knot, Limit(value, shift * (value if line.logarithmic else 1.0) + FLOOR)
 
@@ -284,5 +285,5 @@ def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | 
     t = onset(radius, *ends)
     value, width = line.value(t), 1e-4
     rate = (radius(t + width) - radius(t - width)) / (2 * width)
-    defect = SAFETY * abs(_radius(line.finer().at(x, value)) - radius(t)) + FLOOR
+    defect = line.uncertainty(lambda at: _radius(at.at(x, value))) + FLOOR
     return Limit(value, (defect / abs(rate) + 1e-12) * (value if line.logarithmic else 1.0))

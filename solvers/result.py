@@ -37,8 +37,8 @@ class Status(enum.Enum):
 
     @property
     def is_point(self) -> bool:
-        """Whether the equations were solved as asked: successful, or a solution with a warning about the theory itself."""
-        return self in (Status.SUCCESSFUL, Status.RS_UNSTABLE, Status.FORMS_DIFFER)
+        """Whether the equations were solved as asked: successful, a limit attained nowhere, or a solution with a warning about the theory itself."""
+        return self in (Status.SUCCESSFUL, Status.INFINITE_SCALE, Status.RS_UNSTABLE, Status.FORMS_DIFFER)
 
     @classmethod
     def of(cls, code: int) -> Status:

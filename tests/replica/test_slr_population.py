@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
 import replica
 
-TABLE = csv.DictReader((Path(__file__).parents[1] / "data" / "slr_population.csv").open())
+TABLE = list(csv.DictReader((Path(__file__).parents[1] / "data" / "slr_population.csv").open()))
 ROWS = [r for r in TABLE if r["rule"] == "spiked" and ":" not in r["L"]]
+MAX_ROWS = [r for r in TABLE if r["rule"] == "max" and ":" not in r["L"]]
+INF = float("inf")
 CORRECTED = {("10", "9", "bayes"): (0.142649, 5e-6)}
 """See tests/data/README.md: the table's value is off by 4.5 times its stated error."""
 
@@ -85,3 +88,77 @@ def test_option_names_do_not_collide_with_arguments() -> None:
     assert replica.solve("slr-population", activation="linear", rule="spiked", L=2, nu=1, Delta=0.0).best == 0
     swept = replica.sweep("slr-population", over={"nu": [1.0, 2.0]}, activation="linear", rule="spiked", L=2, Delta=0.0)
     assert swept.attrs["options"] == {"activation": "linear", "rule": "spiked"}
+
+
+# the location follows the keys -----------------------------------------------------------------------
+
+
+def largest(activation: str, L: float, nu: float = INF) -> replica.Branch:
+    return best(activation, rule="max", L=L, nu=nu, Delta=0.1)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(r, marks=[pytest.mark.slow] * (r["activation"] == "sigmoid" or int(r["L"]) > 10)) for r in MAX_ROWS],
+    ids=lambda r: "L={L} nu={nu} {activation}".format(**r),
+)
+def test_reference_excess_risks_of_the_max_rule(row: dict[str, str]) -> None:
+    branch = largest(row["activation"], float(row["L"]), float(row["nu"]))
+    assert branch.observables["excess_risk"] == pytest.approx(float(row["excess_risk"]), abs=float(row["abs_tol"]) + 1e-12)
+    assert branch.error["risk"] < 1e-6
+    limit = row["activation"] == "softmax"
+    assert branch.status is (replica.Status.INFINITE_SCALE if limit else replica.Status.SUCCESSFUL)
+
+
+def test_max_rule_closed_forms() -> None:
+    """At L = 2 the mean of the largest key is 1/sqrt(pi); erf is exactly 1/3."""
+    assert largest("linear_pure", 2).observables["excess_risk"] == pytest.approx(1 - 1 / (2 * np.pi), abs=1e-10)
+    assert largest("erf", 2).observables["excess_risk"] == pytest.approx(1 / 3, abs=1e-10)
+    assert largest("bayes", 7).observables["excess_risk"] == pytest.approx(0, abs=1e-10)
+    finite = largest("softmax", 3, 4.0)
+    assert finite.status is replica.Status.SUCCESSFUL
+    assert finite.observables["excess_risk"] == pytest.approx(0.2010575, abs=2e-6)
+
+
+def test_max_rule_without_strength_leaves_the_mean_of_the_values() -> None:
+    """nu = 0: no key information, the best weights are equal, R - Delta = 1 - 1/L."""
+    for activation in ("bayes", "linear"):
+        assert largest(activation, 4, 0.0).observables["excess_risk"] == pytest.approx(0.75, abs=1e-9)
+
+
+@pytest.mark.parametrize("nu", [1.3, 6.0])
+def test_max_rule_moments_by_sampling(nu: float) -> None:
+    """E[sum_l s_l sigma_l] and E[sum_l sigma_l^2] of erf attention, on both sides of the change of integral."""
+    rng = np.random.default_rng(3)
+    length, n, scale, offset = 3, 400_000, 1.4, -0.6
+    key = rng.standard_normal((n, length))
+    s = np.exp(nu * key)
+    s /= s.sum(axis=1, keepdims=True)
+    sigma = 1 + scipy.special.erf(scale * key + offset)
+    at = {"scale": scale, "offset": offset}
+    seen = replica.evaluate("slr-population", at, activation="erf", rule="max", L=length, nu=nu, Delta=0.0)["observables"]
+    first, second = (s * sigma).sum(axis=1), (sigma**2).sum(axis=1)
+    assert abs(first.mean() / second.mean() - seen["value_overlap"]) < 5 * (first / second.mean()).std() / np.sqrt(n) * 2
+    assert abs(1 - first.mean() ** 2 / second.mean() - seen["excess_risk"]) < 5e-3
+
+
+def test_normalised_softplus_of_the_max_rule_is_a_limit() -> None:
+    with pytest.raises(replica.InputError, match="nu = inf only"):
+        largest("softplus", 2, 3.0)
+
+
+@pytest.mark.slow
+def test_limit_of_normalised_softplus_by_sampling() -> None:
+    rng = np.random.default_rng(4)
+    n = 400_000
+    for length in (2, 5):
+        key = rng.standard_normal((n, length))
+        risks = []
+        for scale in (5.0, 20.0, 80.0):
+            phi = np.logaddexp(0, scale * key)
+            sigma = phi / phi.sum(axis=1, keepdims=True)
+            risks.append(1 - sigma[np.arange(n), key.argmax(axis=1)].mean() ** 2 / (sigma**2).sum(axis=1).mean())
+        branch = largest("softplus", length)
+        assert branch.status is replica.Status.INFINITE_SCALE
+        assert risks[0] > risks[1] > risks[2] > branch.observables["excess_risk"] - 1e-3
+        assert branch.observables["excess_risk"] == pytest.approx(risks[2], abs=3e-3)
