@@ -178,16 +178,22 @@ def solve(
             found = _settled_on_samples(built, initial, c, settings, rule)
         else:
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
-    branches = _merge([_branch(built, name, point, level) for name, point, level in found])
-    if built.path == "proximal":  # the lowest energy first, failures last
-        notes = {name: note(built, point, c, level) for name, point, level in found}
-        branches = [replace(b, note=notes[b.start.split("+")[0]]) for b in branches]
-        branches.sort(key=lambda b: (not b.ok, b.free_energy))
+    branches = _branches(built, found, c)
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
     if throw and failed:
         raise SolveError(f"{built.name} from the {failed[0].start} start: {failed[0].message}")
     return solution
+
+
+def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) -> list[Branch]:
+    """The distinct points among those found, (start, point, level); a trained predictor's by energy, failures last."""
+    branches = _merge([_branch(model, name, point, level) for name, point, level in found])
+    if model.path == "proximal":
+        notes = {name: note(model, point, c, level) for name, point, level in found}
+        branches = [replace(b, note=notes[b.start.split("+")[0]]) for b in branches]
+        branches.sort(key=lambda b: (not b.ok, b.free_energy))
+    return branches
 
 
 def _flow_solution(model: Model, values: dict[str, float], settings: Settings) -> Solution:

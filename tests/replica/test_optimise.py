@@ -105,3 +105,14 @@ def test_bad_input(arguments: dict[str, Any], message: str) -> None:
 def test_models_without_training_are_refused() -> None:
     with pytest.raises(InputError, match="no regularisation"):
         optimise("slr-bayes", over=["Delta"], alpha=1.0, L=2, nu=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [2.0, 4.0])
+def test_softmax_at_its_best_ridge_lies_between_bayes_and_linear(alpha: float) -> None:
+    given = {"L": 3, "nu": 1, "Delta": 0.1, "alpha": alpha}
+    softmax, linear = (optimise("slr-erm", activation=a, settings=Settings(accuracy=1e-2), **given) for a in ("softmax", "linear"))
+    bayes = replica.solve("slr-bayes", **given).risks["algorithmic"]
+    assert softmax.status.is_point and linear.status.is_point
+    assert bayes < softmax.value - softmax.error
+    assert softmax.value + softmax.error < linear.value - linear.error
