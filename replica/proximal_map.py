@@ -147,7 +147,7 @@ class ProximalMap:
         centres = [jnp.broadcast_to(e.laid(f, self.envelope.count), shape).T for f in (key, value)]
         label = jnp.broadcast_to(e.laid(self.target, self.envelope.count), (shape[0], 1))[:, 0]
         widths = [jnp.reshape(e.value(w), ()) for w in (key_width, value_width)]
-        return Channel(*centres, label, *widths, data.present.T)
+        return Channel(*centres, label, *widths, jnp.asarray(data.present).T)
 
     def attend(self, c: jax.Array) -> Attention:
         """chi, present -> sigma(chi), tokens first."""
