@@ -60,3 +60,13 @@ def _whole(length: Any) -> int:
 def law_option(value: Any) -> str | None:
     """The canonical text of a law; None for a fixed length."""
     return ",".join(f"{length}:{p}" for length, p in read_law(value)) if is_law(value) else None
+
+
+def averaged(expr: sp.Expr, law: Law | None, length: sp.Symbol) -> sp.Expr:
+    """sum_L p_L expr(L); ``expr`` itself without a law."""
+    return expr if law is None else sp.Add(*(p * expr.xreplace({length: sp.Integer(n)}) for n, p in law))
+
+
+def at_longest(expr: sp.Expr, law: Law | None, length: sp.Symbol) -> sp.Expr:
+    """``expr`` at the largest length of the law: what sizes of node sets and ranges of integrals need."""
+    return sp.sympify(expr) if law is None else sp.sympify(expr).xreplace({length: sp.Integer(law[-1][0])})

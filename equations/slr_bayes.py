@@ -7,7 +7,8 @@ Setting
 Overlaps
     q_k, q_v in [0, 1], per D: overlap of the posterior mean of k, v with k*, v* (= its squared norm).
 Controls
-    alpha > 0, L >= 1, nu >= 0 (inf allowed for "max"), Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
+    alpha > 0, L >= 1 (spiked: or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"),
+    Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
 Free energy
     sum_a [(q_a_hat - log(1 + q_a_hat))/2 - q_a q_a_hat/2] + alpha Psi_out(q_k, q_v), to be maximised, with
     Psi_out = E log sum_l P_l(omega_k) N(y; omega_v,l, V), V = 1 - q_v + Delta;
@@ -38,6 +39,7 @@ from . import max_rule
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin, sampled
 from .gaussian import condition
+from .lengths import Law, at_longest, averaged, law_option, read_law
 from .location import KEY_FIELD, LABEL, LENGTH, PAPER, SPIKE, TOKEN, VALUE_FIELD, attention_weight, key_law
 from .nodes import TokenAverage
 from .priors import gaussian_term, overlap_coupling
@@ -45,22 +47,25 @@ from .stable import LogSumExp, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 
-def build(rule: str = "spiked") -> Model:
-    """The model; ``rule`` is the law of the location."""
+def build(rule: str = "spiked", L: str | None = None) -> Model:
+    """The model; ``rule`` is the law of the location, ``L`` the text of a length law, or None for the control L."""
+    law = None if L is None else read_law(L)
+    if law is not None and rule != "spiked":
+        raise ValueError("slr-bayes takes a length law for rule = spiked only: give one length L for rule = max")
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
     delta = quantity("Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6")
     hats = (conjugate(q_k), conjugate(q_v))
-    parts = (_spiked if rule == "spiked" else _max)(q_k.symbol, q_v.symbol, delta.symbol)
+    parts = _spiked(q_k.symbol, q_v.symbol, delta.symbol, law) if rule == "spiked" else _max(q_k.symbol, q_v.symbol, delta.symbol)
     excess = 1 - q_v.symbol * parts.weight
 
     return Model(
         name="slr-bayes",
-        title=f"Bayes-optimal single-location regression ({rule})",
+        title=f"Bayes-optimal single-location regression ({rule}{'' if L is None else f', L ~ {L}'})",
         setting=f"y = X_eps.v*/sqrt(D) + sqrt(Delta) xi, {parts.setting};\n"
         "k*, v* ~ N(0, I_D) inferred from N = alpha D samples by the posterior mean.",
         overlaps=(q_k, q_v),
         conjugates=hats,
-        controls=(alpha, LENGTH, parts.strength, delta),
+        controls=(alpha, *(() if law else (LENGTH,)), parts.strength, delta),
         prior=sum((gaussian_term(h.symbol) for h in hats), sp.S.Zero),
         coupling=overlap_coupling((q_k, q_v), hats),
         channel=alpha.symbol * parts.psi_out,
@@ -79,7 +84,7 @@ def build(rule: str = "spiked") -> Model:
             "population_bayes_risk": r"R_\mathrm{Bayes}(\alpha=\infty)",
         },
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
-        options={"rule": rule},
+        options={"rule": rule} | ({} if L is None else {"L": L}),
         sources=(
             f"{PAPER}, section 2 (their Delta^2 is our Delta)",
             "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4): free entropy of generalized linear models",
@@ -101,22 +106,24 @@ class Parts(NamedTuple):
     route: dict[str, Any]
 
 
-def _spiked(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> Parts:
+def _spiked(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None) -> Parts:
     nu, length = SPIKE.symbol, LENGTH.symbol
-    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
-    window = LogTime(sp.log(length) + nu + 8 * sp.sqrt(nu), 40)
+    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu. One window for all lengths:
+    # the averages over a token, which do not depend on L, are then the same nodes and are computed once.
+    window = LogTime(at_longest(sp.log(length), law, length) + nu + 8 * sp.sqrt(nu), 40)
     token = sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN])
+    explicit = {} if law else {"sampled": lambda e: stabilise(sampled(e))}
     return Parts(
         "X_eps = sqrt(nu/D) k* + noise, eps uniform on 1..L, other tokens pure noise",
         SPIKE,
-        _psi_out(q_k, q_v, delta),
-        attention_weight(token, q_k),
-        attention_weight(token, sp.S.One),
+        averaged(_psi_out(q_k, q_v, delta), law, length),
+        averaged(attention_weight(token, q_k), law, length),
+        averaged(attention_weight(token, sp.S.One), law, length),
         {
             "Accuracy": "Laplace-Mellin route, 1e-8 at any L",
             "Limits": "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge regression",
         },
-        {"exact": lambda e: stabilise(mellin(laplace(e, window), window)), "sampled": lambda e: stabilise(sampled(e)), "nodes": window.nodes},
+        {"exact": lambda e: stabilise(mellin(laplace(e, window), window)), "nodes": window.nodes, **explicit},
     )
 
 
@@ -157,3 +164,4 @@ def _psi_out(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> sp.Expr:
 
 
 OPTIONS = {"rule": ("spiked", "max")}
+FREE = {"L": law_option}

@@ -6,7 +6,7 @@ Setting
 Overlaps
     scale c and offset b of the activation, where it has them; m_v is eliminated at its optimum.
 Controls
-    L >= 1, nu >= 0 (inf allowed for "max"), Delta >= 0.
+    L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"), Delta >= 0.
 Free energy
     The risk: R = 1 + Delta - E[sigma_eps]^2 / E[sum_l sigma_l^2], to be minimised over c and b.
 Observables
@@ -35,6 +35,7 @@ from . import max_rule
 from .activations import ACTIVATIONS, Activation
 from .ansatz import Model
 from .exchangeable import LogTime, laplace, mellin
+from .lengths import Law, at_longest, averaged, law_option, read_law
 from .location import KEY_FIELD, LENGTH, NOISE, PAPER, SPIKE, TOKEN, attention_square, attention_weight, key_law
 from .nodes import Average
 from .stable import stabilise
@@ -47,26 +48,29 @@ Moments = tuple[sp.Expr, sp.Expr]
 """E[sigma_eps] and E[sum_l sigma_l^2]."""
 
 
-def build(activation: str = "softmax", rule: str = "spiked") -> Model:
-    """The model of one ``activation`` (or "bayes") and location ``rule``."""
+def build(activation: str = "softmax", rule: str = "spiked", L: str | None = None) -> Model:
+    """The model of one ``activation`` (or "bayes") and location ``rule``; ``L`` is the text of a length law, or None for the control L."""
+    law = None if L is None else read_law(L)
     strength = _strength(activation) if rule == "max" else SPIKE
-    best = _posterior_square(rule).xreplace({max_rule.STRENGTH.symbol: strength.symbol})
+    best = averaged(_posterior_square(rule).xreplace({max_rule.STRENGTH.symbol: strength.symbol}), law, LENGTH.symbol)
     limit = rule == "max" and activation in ACTIVATIONS and ACTIVATIONS[activation].normalised
     act = None if limit or activation == "bayes" else ACTIVATIONS[activation]
     unknowns = (SCALE,) * act.scale + (OFFSET,) * act.offset if act else ()
     if act:
-        weight, square = _moments(act, rule)
+        weight, square = (averaged(moment, law, LENGTH.symbol) for moment in _moments(act, rule))
+    elif limit and activation != "softmax":
+        weight, square = (averaged(moment, law, LENGTH.symbol) for moment in max_rule.rectified_shares())
     else:
-        weight, square = max_rule.rectified_shares() if limit and activation != "softmax" else (best, best)
+        weight, square = best, best
     excess = 1 - weight**2 / square
-    window, usual = _windows(activation)
+    window, usual = _windows(activation, law)
 
     return Model(
         name="slr-population",
-        title=f"Population risk of single-location regression ({activation}, {rule})",
+        title=f"Population risk of single-location regression ({activation}, {rule}{'' if L is None else f', L ~ {L}'})",
         setting="Data of slr-bayes at alpha = infinity; predictor sum_l sigma(chi)_l z_l, chi_l = c X_l.k*/sqrt(D), z_l along v*.",
         overlaps=unknowns,
-        controls=(LENGTH, strength, NOISE),
+        controls=(*(() if law else (LENGTH,)), strength, NOISE),
         channel=excess + NOISE.symbol,
         best="smallest",
         observables={
@@ -78,11 +82,11 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         bound="population_bayes_risk",
         units={"risk": "y^2", "excess_risk": "y^2", "value_overlap": "1", "population_bayes_risk": "y^2"},
         latex={"risk": "R", "excess_risk": r"R-\Delta", "value_overlap": "m_v", "population_bayes_risk": r"R_\mathrm{Bayes}"},
-        starts=_starts(unknowns, rule),
+        starts=_starts(unknowns, rule, law),
         exact=stabilise if rule == "max" else lambda e: stabilise(mellin(laplace(e, window), window)),
         nodes={} if rule == "max" else usual.nodes,
         infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
-        options={"activation": activation, "rule": rule},
+        options={"activation": activation, "rule": rule} | ({} if L is None else {"L": L}),
         notes={
             "Exact?": "exact for keys along k* and values along v*",
             "Accuracy": "1e-7 or better",
@@ -94,7 +98,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     )
 
 
-def _windows(activation: str) -> tuple[LogTime, LogTime]:
+def _windows(activation: str, law: Law | None) -> tuple[LogTime, LogTime]:
     """Range of log t, as a function of the scale c, and for the largest c that is usual at a given nu.
 
     Key fields are N(0, 1) or N(sqrt(nu), 1): but for 1e-14, |c chi| < c (sqrt(nu) + 8) on every token and
@@ -103,7 +107,7 @@ def _windows(activation: str) -> tuple[LogTime, LogTime]:
     root = sp.sqrt(SPIKE.symbol)
 
     def window(scale: sp.Expr) -> LogTime:
-        return LogTime(sp.log(LENGTH.symbol) + scale * (root + 8), 12 + scale * sp.Max(0, 8 - root))
+        return LogTime(at_longest(sp.log(LENGTH.symbol), law, LENGTH.symbol) + scale * (root + 8), 12 + scale * sp.Max(0, 8 - root))
 
     if activation in ACTIVATIONS and ACTIVATIONS[activation].normalised:
         usual = root + 1 if activation == "softmax" else 2 * root + 8
@@ -152,13 +156,13 @@ def _elementwise(act: Activation) -> Moments:
     return Average(sigma, FIELD, mean, variance), planted + (LENGTH.symbol - 1) * other
 
 
-def _starts(unknowns: tuple[Quantity, ...], rule: str) -> dict[str, dict[str, float | sp.Expr]]:
+def _starts(unknowns: tuple[Quantity, ...], rule: str, law: Law | None) -> dict[str, dict[str, float | sp.Expr]]:
     """Several scales around the Bayes-optimal one; the offset a token without signal would want."""
     if not unknowns:
         return {"exact": {}}
     if rule == "max":  # at large L a step at the typical largest key
         matched: sp.Expr = sp.Min(max_rule.STRENGTH.symbol, 2)
-        offset: sp.Expr = -matched * sp.sqrt(sp.log(LENGTH.symbol))
+        offset: sp.Expr = -matched * at_longest(sp.sqrt(sp.log(LENGTH.symbol)), law, LENGTH.symbol)
     else:
         matched, offset = sp.sqrt(SPIKE.symbol), -SPIKE.symbol / 2
     scales = {"small": sp.Float(0.3), "matched": matched + sp.Float(0.1)}
@@ -169,3 +173,4 @@ def _starts(unknowns: tuple[Quantity, ...], rule: str) -> dict[str, dict[str, fl
 
 
 OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked", "max")}
+FREE = {"L": law_option}

@@ -83,11 +83,6 @@ def test_bad_input(change: dict[str, Any], error: type[Exception], message: str)
         replica.solve("slr-erm", **({"L": 2} | POINT | change))
 
 
-def test_only_models_that_know_length_laws_take_one() -> None:
-    with pytest.raises(InputError, match="takes one number for L"):
-        replica.solve("slr-bayes", alpha=1, L="1:0.5,2:0.5", nu=1, Delta=0.1)
-
-
 @pytest.mark.slow
 def test_a_minimiser_that_is_not_finite_is_named_with_its_samples() -> None:
     solution = replica.solve("slr-erm", **(POINT | {"L": 2, "activation": "log(chi)"}))
