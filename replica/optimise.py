@@ -281,6 +281,8 @@ def find(model: Model, begin: Mapping[str, float], observable: str, settings: Se
             if best is None or not status.is_point or _near(best, goal.x):
                 break
             x = np.array([best.overlaps[q.name] for q in model.overlaps])
+        else:  # the best branch at the optimum of each branch is another one
+            status = Status.MAX_STEPS
         known = best is not None and status is Status.SUCCESSFUL
         distance = np.abs(_refined_distance(goal, end, best)) if known else np.full(len(names), np.nan)
     if status is Status.SUCCESSFUL:
