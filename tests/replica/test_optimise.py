@@ -47,6 +47,7 @@ def test_the_optimum_is_below_its_neighbours_and_says_how_well_it_is_known() -> 
     assert best.value == best.solution.branches[0].observables["risk"]
 
 
+@pytest.mark.slow
 def test_along_a_grid() -> None:
     grid = optimise("slr-erm", along={"alpha": [2.0, 4.0]}, settings=LOOSE, progress=False, **{k: v for k, v in LINEAR.items() if k != "alpha"})
     assert dict(grid.sizes) == {"alpha": 2, "branch": 1}
@@ -55,6 +56,7 @@ def test_along_a_grid() -> None:
     assert float(grid.risk[1, 0]) == pytest.approx(alone.value, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_an_optimum_beyond_the_range_is_said_so() -> None:
     """Without informative labels the best ridge is infinite: nothing is learnt."""
     best = optimise("slr-erm", over=["lam_v"], settings=LOOSE, **(LINEAR | {"Delta": 1e4, "lam_k": 1.0, "alpha": 0.1}))

@@ -128,6 +128,7 @@ def test_spinodal_agrees_with_bisection_on_plain_iteration() -> None:
     assert low - 1e-7 <= perceptron().alpha_alg <= high + 1e-7
 
 
+@pytest.mark.slow
 def test_plain_iteration_slows_down_like_the_square_root() -> None:
     """Steps per decade of the residual grow like distance^(-1/2) below the spinodal."""
     distances = np.array([1e-3, 1e-4, 1e-5])
@@ -189,6 +190,7 @@ def test_a_fold_pair_between_two_knots_is_found(monkeypatch: pytest.MonkeyPatch)
     assert found.disappears.value == pytest.approx(whole.disappears.value, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_control_that_is_noise() -> None:
     """Along Delta = 1/snr the thresholds are the inverse ones, in the order in which information grows."""
     model = mixed(True)

@@ -121,6 +121,7 @@ def test_a_wrong_coefficient_is_not_stationary() -> None:
     assert max(abs(s) for s in slopes.values()) > 1e-3
 
 
+@pytest.mark.slow
 def test_sampled_route_agrees_with_the_exact_one() -> None:
     settings = Settings(route="sampled", accuracy=1e-2, tol=1e-7)
     controls = {"alpha": 1.0, "L": 3, "nu": 1, "Delta": 0.1}

@@ -63,6 +63,7 @@ def test_search_is_not_beaten_by_many_random_starts() -> None:
         assert np.mean(other.height < height - 1e-6) <= 0.001
 
 
+@pytest.mark.slow
 def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
     alone = proximal.descend(attend, at, at.key)
