@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from equations import MODELS, Model
 
@@ -102,6 +102,22 @@ def thresholds(
     SolveError
         The curve of fixed points could not be followed.
     """
+    return search(model, control, within, accuracy, nodes, controls).thresholds
+
+
+class Search(NamedTuple):
+    """Thresholds, with the curve they were read off and its ends (the one with less information first)."""
+
+    thresholds: Thresholds
+    line: Line
+    found: Transition
+    ends: tuple[float, float]
+
+
+def search(
+    model: str | Model, control: str, within: tuple[float, float] | None, accuracy: float, nodes: Rule | None, controls: dict[str, Any]
+) -> Search:
+    """What ``thresholds`` does."""
     built, fixed = checked(model, control, controls)
     low, high = span(built, control, within)
     if not accuracy > 0:
@@ -115,7 +131,7 @@ def thresholds(
         if all(e is None or e <= accuracy for e in result.error.values()):
             break
         rule = rule.refined()
-    return result
+    return Search(result, line, found, ends)
 
 
 def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:

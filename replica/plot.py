@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +21,49 @@ from .settings import nearest
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 SHADE = "#F0E442"
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+GREY = "#666666"
 FORMATS = (".png", ".pdf", ".svg")
+EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42}
+"""TrueType fonts in the file, which publishers ask for."""
+SHEETS: dict[str, dict[str, Any]] = {
+    "default": EMBEDDED | {"figure.figsize": (5.2, 3.8), "figure.dpi": 150, "legend.fontsize": 8},
+    "paper": EMBEDDED | {
+        "figure.figsize": (3.4, 2.5), "figure.dpi": 300, "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8,
+        "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "axes.linewidth": 0.5, "lines.linewidth": 1.0, "lines.markersize": 3,
+        "hatch.linewidth": 0.4, "xtick.major.width": 0.5, "ytick.major.width": 0.5, "xtick.minor.width": 0.4, "ytick.minor.width": 0.4,
+        "xtick.major.size": 2.5, "ytick.major.size": 2.5, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
+        "legend.handlelength": 1.8, "legend.labelspacing": 0.3, "legend.borderaxespad": 0.3,
+    },
+}  # fmt: skip
+"""For a screen, and for one column of a two-column paper (3.4 inches, 8 pt; panels above each other)."""
+STACKED = ("paper",)
+_STYLE: ContextVar[str] = ContextVar("style", default="default")
 
 
 def label(variable: Any) -> str:
     """Math text of a variable, from its ``latex`` attribute."""
     latex = variable.attrs.get("latex")
     return f"${latex}$" if latex else str(variable.name).replace("_", " ")
+
+
+def check_style(style: str) -> None:
+    """Refuse a style that does not exist."""
+    if style not in SHEETS:
+        raise InputError(f"there is no style {style!r}: {nearest(style, SHEETS)}")
+
+
+@contextmanager
+def drawn_as(style: str) -> Iterator[None]:
+    """Figures made inside the block have this style (InputError if there is none of this name)."""
+    check_style(style)
+    from matplotlib import rc_context
+
+    token = _STYLE.set(style)
+    try:
+        with rc_context(SHEETS[style]):
+            yield
+    finally:
+        _STYLE.reset(token)
 
 
 def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
@@ -54,19 +93,34 @@ def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
 
 
 def new_figure(panels: int) -> tuple[Any, list[Any]]:
-    """A figure without a display, with its panels side by side."""
+    """A figure without a display in the style that is set, with its panels side by side (above each other in one column of a paper)."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    style = _STYLE.get()
+    sheet = SHEETS[style]
+
     class Shown(Figure):
-        """A figure that a notebook shows without pyplot."""
+        """A figure that keeps its style when it is saved, and that a notebook shows without pyplot."""
+
+        def savefig(self, *args: Any, **kwargs: Any) -> None:
+            with rc_context(sheet):
+                super().savefig(*args, **kwargs)
 
         def _repr_png_(self) -> bytes:
             buffer = io.BytesIO()
             self.savefig(buffer, format="png")
             return buffer.getvalue()
 
-    figure = Shown(figsize=(5.2 * panels, 3.8), layout="constrained", dpi=150)
-    return figure, list(np.ravel(figure.subplots(1, panels, squeeze=False)))
+    width, height = sheet["figure.figsize"]
+    rows, columns = (panels, 1) if style in STACKED else (1, panels)
+    figure = Shown(figsize=(width * columns, height * rows), layout="constrained", dpi=sheet["figure.dpi"])
+    return figure, list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
+
+
+def legend_above(figure: Any, panel: Any, columns: int = 2) -> None:
+    """The legend of a panel above the figure, where it hides nothing."""
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
 
 
 def valid(dataset: xr.Dataset, y: str) -> xr.DataArray:

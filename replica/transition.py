@@ -7,7 +7,7 @@ stability is found by linear response, and the informed branch is followed down 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,6 +76,8 @@ class Transition:
     appears: Limit | None = None
     disappears: Limit | None = None
     continuous: bool = False
+    pieces: tuple[tuple[Knot, ...], ...] = ()  # of the curve, in the order they were followed, folds among the knots
+    folds: tuple[Limit, ...] = ()
 
 
 def find_transition(line: Line, low: float, high: float) -> Transition:
@@ -140,14 +142,32 @@ def _from_curve(line: Line, low: float, high: float) -> Transition:
     if not turns:
         return _without_fold(line, curve, low, high)
     first, last = turns[0], turns[-1]
+    limits, piece = tuple(limit for _, limit in folds), _with_folds(curve, [knot for knot, _ in folds])
     uninformed = Stretch(line, (*curve.knots[: first + 1], folds[0][0]))
     disappears = max((limit for _, limit in folds[::2]), key=lambda limit: line.level(limit.value))
     if len(turns) % 2:  # the unstable part left the range searched: the informed branch is there all the way down
         informed, appears = _informed_from_above(line, low, high)
-        return Transition(uninformed, informed, appears, disappears)
+        return Transition(uninformed, informed, appears, disappears, pieces=(piece, *_pieces(informed)), folds=_joined(limits, appears))
     informed = Stretch(line, (folds[-1][0], *curve.knots[last + 1 :]))
     appears = min((limit for _, limit in folds[1::2]), key=lambda limit: line.level(limit.value))
-    return Transition(uninformed, informed, appears, disappears)
+    return Transition(uninformed, informed, appears, disappears, pieces=(piece,), folds=limits)
+
+
+def _with_folds(curve: Curve, folds: Sequence[Knot]) -> tuple[Knot, ...]:
+    """All knots of a curve, with its folds between them."""
+    knots = list(curve.knots)
+    for i, knot in reversed(list(zip(curve.turns(), folds, strict=True))):
+        knots.insert(i + 1, knot)
+    return tuple(knots)
+
+
+def _pieces(branch: Branch) -> tuple[tuple[Knot, ...], ...]:
+    """The stretch of curve that a branch is, if it is one."""
+    return (branch.knots,) if isinstance(branch, Stretch) else ()
+
+
+def _joined(limits: tuple[Limit, ...], one: Limit | None) -> tuple[Limit, ...]:
+    return limits if one is None else (*limits, one)
 
 
 def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> Curve:
@@ -206,9 +226,9 @@ def _without_fold(line: Line, curve: Curve, low: float, high: float) -> Transiti
     if x is None:
         raise SolveError(f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}")
     if np.max(np.abs(x - uninformed.at(high))) < SAME:
-        return Transition(uninformed)
+        return Transition(uninformed, pieces=(curve.knots,))
     informed, appears = _informed_from_above(line, low, high)
-    return Transition(uninformed, informed, appears)
+    return Transition(uninformed, informed, appears, pieces=(curve.knots, *_pieces(informed)), folds=_joined((), appears))
 
 
 def _start(line: Line, name: str, c: float) -> np.ndarray:
@@ -268,8 +288,8 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
         if abs(met[-1] / disappears.value - 1) > 0.05:
             where = f"{line.control} = {met[-1]:g}"
             raise SolveError(f"{line.model.name}: the informed branch meets the trivial one at {where}, not where that loses stability")
-        return Transition(trivial, None, disappears, disappears, continuous=True)
-    return Transition(trivial, informed, appears, disappears)
+        return Transition(trivial, None, disappears, disappears, continuous=True, pieces=_pieces(informed))
+    return Transition(trivial, informed, appears, disappears, pieces=_pieces(informed), folds=_joined((), appears))
 
 
 def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | None:
