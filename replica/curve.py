@@ -18,7 +18,7 @@ from solvers.continuation import Knot, correct, trace
 from .dataset import metadata
 from .family import Line
 from .lower import FLOOR, SAFETY, Lowered, Rule
-from .phase import NAMES, Search, search
+from .phase import ACCURACY, NAMES, Search, search
 from .solve import COMPILER_OPTIONS, double_precision
 from .transition import TOL, Standing
 
@@ -51,7 +51,7 @@ def curve(
     control: str = "alpha",
     *,
     within: tuple[float, float] | None = None,
-    accuracy: float = 1e-6,
+    accuracy: float = ACCURACY,
     nodes: Rule | None = None,
     **controls: Any,
 ) -> xr.Dataset:

@@ -15,11 +15,12 @@ from scipy.optimize import brentq
 from equations import Model
 from solvers.continuation import steepest
 
+from . import branch_map
 from .dataset import metadata
 from .errors import InputError, SolveError
 from .family import Line
 from .lower import SAFETY, Rule
-from .phase import NAMES, Thresholds, checked, search, span, starting_rule
+from .phase import ACCURACY, NAMES, Thresholds, checked, search, span, starting_rule
 from .risk_map import Profile, mapped, profile, stacked, unstacked
 from .settings import number
 from .store import Name
@@ -50,9 +51,10 @@ def phase_diagram(
     *,
     over: Mapping[str, Any],
     within: tuple[float, float] | None = None,
-    accuracy: float = 1e-6,
+    accuracy: float | None = None,
     nodes: Rule | None = None,
     tricritical: bool = True,
+    grid: Any = None,
     progress: bool | None = None,
     file: Name | None = None,
     resume: bool = False,
@@ -60,16 +62,19 @@ def phase_diagram(
     dask: Any = None,
     **controls: Any,
 ) -> xr.Dataset:
-    """Threshold lines along ``control`` over a second control.
+    """Threshold lines along ``control`` over a second control; for a model that averages over samples, a map of its branches.
 
     Parameters
     ----------
     model, control, within, accuracy, nodes
-        As in ``thresholds``.
+        As in ``thresholds``. In a map of branches, ``accuracy`` is that of ``Settings``.
     over : dict with one control -> values
         One column each; columns are independent and run on two threads.
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
+    grid : values, optional
+        Of the control, for a map of branches (such as that of slr-erm), which is solved point by point; by default
+        16 of them ``within`` 0.5..8. Other models need none.
     progress, file, resume, force, dask : optional
         As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed by dask workers.
     **controls
@@ -83,8 +88,12 @@ def phase_diagram(
         the map ``region``, ``algorithmic_risk`` and ``best_risk`` with their errors, interpolated on the curves of fixed
         points, which are stored too (``curve_control``, ``curve_risk``, ``curve_role``). Attribute ``tricritical``:
         points where the hard phase closes, with errors.
+
+        A map of branches has, for each pair of values, ``branches`` (how many), ``rs`` (whether replica symmetry is
+        stable), ``best_risk``, ``best_replicon``, ``best_status`` and, for softmax, ``softmax_gain`` (how much lower the
+        risk is than that of linear attention), with errors, and all that the sweeps behind it have.
     """
-    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress))
+    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress), grid)
 
 
 @dataclass(frozen=True)
@@ -116,8 +125,8 @@ def solve_column(
 
 
 def run(
-    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None, accuracy: float,
-    nodes: Rule | None, tricritical: bool, work: Work,
+    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None,
+    accuracy: float | None, nodes: Rule | None, tricritical: bool, work: Work, grid: Any = None,
 ) -> xr.Dataset:  # fmt: skip
     """What ``phase_diagram`` does."""
     (name, values), (built, fixed) = _second(over), checked(model, control, dict(controls), tuple(over))
@@ -127,6 +136,13 @@ def run(
     if quantity is None:
         raise InputError(f"{built.name} has no control {name!r}")
     places = [number(quantity, v) for v in values]
+    if built.path == "proximal":
+        if grid is not None and within is not None:
+            raise InputError("within and grid both say where: give one of them")
+        return branch_map.run(model, control, branch_map.default_grid(within) if grid is None else grid, {name: values}, controls, accuracy, work)
+    if grid is not None:
+        raise InputError(f"{built.name} is followed along {control} and needs no grid: leave it out, or say within which range to search")
+    accuracy = ACCURACY if accuracy is None else accuracy
     limits = span(built, control, within)
     results: list[Found | str | None] = [None] * len(places)
     origin = metadata(built, fixed, nodes) | {"accuracy": accuracy, "search_tricritical": tricritical}

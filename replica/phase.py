@@ -19,6 +19,7 @@ WITHIN = (1e-3, 1e3)
 """Range searched along a control that must be positive, unless the caller gives one."""
 LOOSE = 3e-5
 """From this accuracy on, the search begins with smaller node sets."""
+ACCURACY = 1e-6
 NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
 
 
@@ -70,7 +71,7 @@ def thresholds(
     control: str = "alpha",
     *,
     within: tuple[float, float] | None = None,
-    accuracy: float = 1e-6,
+    accuracy: float = ACCURACY,
     nodes: Rule | None = None,
     **controls: Any,
 ) -> Thresholds:
@@ -120,6 +121,8 @@ def search(
     """What ``thresholds`` does."""
     built, fixed = checked(model, control, controls)
     low, high = span(built, control, within)
+    if built.path == "proximal":
+        raise InputError(f"{built.name} averages over samples and has no curve to follow: map its branches over a second control (phase with over)")
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
     rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))

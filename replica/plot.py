@@ -118,9 +118,18 @@ def new_figure(panels: int) -> tuple[Any, list[Any]]:
     return figure, list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
 
 
-def legend_above(figure: Any, panel: Any, columns: int = 2) -> None:
-    """The legend of a panel above the figure, where it hides nothing."""
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
+def legend_above(figure: Any, panel: Any, columns: int = 2, handles: list[Any] | None = None) -> None:
+    """The legend of a panel (or of given handles) above the figure, where it hides nothing."""
+    handles = panel.get_legend_handles_labels()[0] if handles is None else handles
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def round_levels(low: float, high: float, most: int = 8) -> np.ndarray:
+    """At most so many levels with short names between two values."""
+    from matplotlib.ticker import MaxNLocator
+
+    levels = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return np.round(levels[(levels > low) & (levels < high)], 12)
 
 
 def valid(dataset: xr.Dataset, y: str) -> xr.DataArray:
@@ -180,7 +189,7 @@ def save_figure(figure: Any, path: Path, force: bool = False) -> Path:
     """
     path = Path(path)
     check_figure_target(path, force)
-    figure.savefig(path)
+    figure.savefig(path, **({"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {}))
     return path
 
 
