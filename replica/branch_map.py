@@ -111,12 +111,12 @@ def _parts(dataset: xr.Dataset, count: int) -> list[xr.Dataset]:
 def _summary(parts: list[xr.Dataset]) -> dict[str, Any]:
     mine, dims = parts[0], [d for d in parts[0]["status"].dims if d != "branch"]
     best, unit = _best(mine), mine["risk"].attrs.get("units", "1")
-    replicon = _picked(mine, "replicon", best)
+    replicon, starts = _picked(mine, "replicon", best), [str(b) for b in mine.branch.values]
     rs = np.where(np.isnan(replicon), 2, replicon > 1).astype(np.int8)
     result: dict[str, Any] = {
         "branches": (dims, distinct(mine), {"long_name": "distinct branches from the starts (-1: not computed yet)"}),
         "rs": (dims, rs, {"long_name": "replica symmetry of the best branch", "flag_meanings": list(STABILITY)}),
-        "best": (dims, best, {"long_name": "start of the branch with the lowest energy (-1: none)", "flag_meanings": [str(b) for b in mine.branch.values]}),
+        "best": (dims, best, {"long_name": "start that leads to the lowest energy (-1: none)", "flag_meanings": starts}),
     }
     for n in ("replicon", "risk"):
         for prefix in ("", "error_"):

@@ -8,10 +8,11 @@ import numpy as np
 import xarray as xr
 
 from .branch_map import UNKNOWN
-from .plot import COLOURS, GREY, label, legend_above, new_figure, round_levels
+from .plot import COLOURS, GREY, label, legend_above, new_figure, round_levels, scaled
 
 FILLS = ("#FFFFFF", "#BFE3F7", "#F7EE9B", "#F3C9A5", "#E3B7CE")
 """No branch (all starts failed), one, two, three, four or more."""
+HATCH = "#8C8C8C"
 NAMES = ("no branch found", "one branch", "two branches", "three branches", "four or more")
 
 
@@ -34,10 +35,11 @@ def draw_branches(dataset: xr.Dataset) -> Any:
         handles.append(Patch(facecolor=fill, edgecolor=GREY, linewidth=0.3, label=NAMES[min(int(code), 4)]))
     if unstable.any():
         cells = [Rectangle(*c) for c in _cells(x, y, unstable)]
-        panel.add_collection(PatchCollection(cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0))
-        handles.append(Patch(facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0, label="replica symmetry unstable"))
+        panel.add_collection(PatchCollection(cells, facecolor="none", edgecolor=HATCH, hatch="////", linewidth=0.0))
+        handles.append(Patch(facecolor="none", edgecolor=HATCH, hatch="////", linewidth=0.0, label="replica symmetry unstable"))
     handles += _gain(panel, data)
-    panel.set(xlabel=label(data[over]), ylabel=label(data[control]), xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), xscale=scales[0], yscale=scales[1])
+    panel.set(xlabel=label(data[over]), ylabel=label(data[control]), xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+    scaled(panel, *scales)
     legend_above(figure, panel, 2, handles)
     return figure
 
@@ -59,7 +61,7 @@ def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
         linestyles=["--" if v < 0 else "-" for v in levels],
     )  # fmt: skip
     panel.clabel(drawn, fontsize=6, fmt="%g")
-    return [Line2D([], [], color=COLOURS[6], linewidth=0.7, label=f"risk gain over linear attention ({label(data[name])})")]
+    return [Line2D([], [], color=COLOURS[6], linewidth=0.7, label=f"gain over linear attention, {label(data[name])}")]
 
 
 def spacing(values: np.ndarray) -> str:

@@ -34,6 +34,8 @@ MET = 1e-3
 """The part that leaves a fold of the informed branch ends this near to a trivial branch."""
 MARGINAL = 1e-5
 """A spectral radius this near to 1 is a fold or the end of a trivial branch, neither stable nor unstable."""
+BENDS = (0.02, 0.06)
+"""A point is added between two whose tangents differ by more than this (radians), and once more."""
 Piece = tuple[list[Knot], list[int]]
 """Connected knots and their roles."""
 
@@ -79,8 +81,10 @@ def curve(
 
 
 def traced(found: Search, filled: bool = False) -> Traced:
-    """The points of a search, continued beyond the last threshold; ``filled``: with one more between each two."""
-    pieces = [_filled(found.line, *p) if filled else p for p in _pieces(found)]
+    """The points of a search, continued beyond the last threshold; ``filled``: with more in between where the curve bends."""
+    pieces = list(_pieces(found))
+    for bend in BENDS if filled else ():
+        pieces = [_filled(found.line, *p, bend) for p in pieces]
     u = np.concatenate([[k.u for k in knots] for knots, _ in pieces])
     role = np.concatenate([roles for _, roles in pieces]).astype(np.int8)
     number = np.repeat(np.arange(len(pieces), dtype=np.int16), [len(knots) for knots, _ in pieces])
@@ -137,14 +141,15 @@ def _after_fold(found: Search, fold: Knot) -> list[Knot]:
     return list(trace(line.field, fold, stop, line.room).knots[1:])
 
 
-def _filled(line: Line, knots: list[Knot], roles: list[int]) -> Piece:
-    """The same with a point of the curve between each two."""
+def _filled(line: Line, knots: list[Knot], roles: list[int], bend: float) -> Piece:
+    """The same with a point of the curve between each two whose tangents differ by more than ``bend`` (radians)."""
     points, meant = knots[:1], roles[:1]
     for i in range(1, len(knots)):
         a, b = knots[i - 1], knots[i]
         # The middle of the cubic with these ends and tangents.
         guess = (a.u + b.u) / 2 + np.linalg.norm(b.u - a.u) / 8 * (a.tangent - b.tangent)
-        middle = correct(line.field, guess, (a.tangent + b.tangent) / 2, TOL)
+        far = np.arccos(np.clip(a.tangent @ b.tangent, -1, 1)) > bend
+        middle = correct(line.field, guess, (a.tangent + b.tangent) / 2, TOL) if far else None
         if middle is not None:
             points.append(middle)
             meant.append(roles[i] if roles[i] == roles[i - 1] else BETWEEN)

@@ -11,7 +11,7 @@ import xarray as xr
 from .curve import BETWEEN, INFORMED, MARGINAL, UNINFORMED
 from .errors import InputError
 from .phase_plot import LINES
-from .plot import COLOURS, GREY, label, legend_above, new_figure
+from .plot import COLOURS, GREY, label, legend_above, new_figure, scaled
 from .settings import nearest
 
 PARTS = ((UNINFORMED, COLOURS[1], "uninformed branch"), (INFORMED, COLOURS[0], "informed branch"), (BETWEEN, COLOURS[2], "another stable branch"))
@@ -44,8 +44,7 @@ def draw_curve(dataset: xr.Dataset, y: str = "risk") -> Any:
             shown.add(text)
     low, high = _limits(dataset)
     panel.set(xlabel=label(dataset[control]), ylabel=label(dataset[y]), xlim=(low, high), ylim=_heights(dataset, y, low, high))
-    if low > 0 and high > 20 * low:
-        panel.set_xscale("log")
+    scaled(panel, "log" if low > 0 and high > 20 * low else "linear", "linear")
     _mark_thresholds(panel, dataset)
     legend_above(figure, panel)
     return figure

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from .errors import InputError
-from .plot import COLOURS, label, legend_above, new_figure, round_levels
+from .plot import COLOURS, label, legend_above, new_figure, round_levels, scaled
 
 FILLS = ("#D9D9D9", "#F7EE9B", "#BFE3F7")
 """Impossible, hard, easy: grey, yellow, sky blue (Okabe-Ito, lightened; opaque, since not every program draws transparency alike)."""
@@ -19,6 +19,8 @@ LINES = (
 )
 MAPS = {"risk": "algorithmic_risk", "algorithmic_risk": "algorithmic_risk", "best_risk": "best_risk"}
 """What may be drawn beside the phases."""
+SHADES = 48
+"""Of the map: more would only make the file larger."""
 
 
 def is_phase_diagram(dataset: xr.Dataset) -> bool:
@@ -75,17 +77,18 @@ def _thresholds(panel: Any, lines: xr.Dataset) -> None:
 def _axes(panel: Any, lines: xr.Dataset) -> None:
     over, control = lines.attrs["over"], lines.attrs["control"]
     x, values = lines[over].values, lines[control].values
-    scales = {"xscale": "log"} if x.min() > 0 and x.max() > 20 * x.min() else {}
-    scales |= {"yscale": "log"} if values.min() > 0 and values.max() > 20 * values.min() else {}
+    scaled(panel, *("log" if v.min() > 0 and v.max() > 20 * v.min() else "linear" for v in (x, values)))
     limits = {"xlim": (x.min(), x.max()) if x.size > 1 else None, "ylim": (values.min(), values.max())}
-    panel.set(xlabel=label(lines[over]), ylabel=label(lines[control]), **limits, **scales)
+    panel.set(xlabel=label(lines[over]), ylabel=label(lines[control]), **limits)
 
 
 def _risk(figure: Any, panel: Any, lines: xr.Dataset, risk: xr.DataArray) -> None:
     """A map of the risk with contours, which are not drawn across the jump where the algorithm finds the informed branch."""
+    from matplotlib import colormaps
+
     over, control = lines.attrs["over"], lines.attrs["control"]
     x, y, values = lines[over].values, lines[control].values, risk.transpose(control, over).values
-    mesh = panel.pcolormesh(x, y, values, cmap="cividis", shading="nearest", rasterized=True)
+    mesh = panel.pcolormesh(x, y, values, cmap=colormaps["cividis"].resampled(SHADES), shading="nearest", rasterized=True)
     jump = "alpha_alg" if risk.name == "algorithmic_risk" else "alpha_IT"
     past = y[:, None] >= lines[jump].values
     low, high = float(np.nanmin(values)), float(np.nanmax(values))

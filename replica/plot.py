@@ -26,7 +26,7 @@ FORMATS = (".png", ".pdf", ".svg")
 EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42}
 """TrueType fonts in the file, which publishers ask for."""
 SHEETS: dict[str, dict[str, Any]] = {
-    "default": EMBEDDED | {"figure.figsize": (5.2, 3.8), "figure.dpi": 150, "legend.fontsize": 8},
+    "default": EMBEDDED | {"figure.figsize": (5.2, 3.8), "figure.dpi": 150, "legend.fontsize": 8, "hatch.linewidth": 0.5},
     "paper": EMBEDDED | {
         "figure.figsize": (3.4, 2.5), "figure.dpi": 300, "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8,
         "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "axes.linewidth": 0.5, "lines.linewidth": 1.0, "lines.markersize": 3,
@@ -122,6 +122,18 @@ def legend_above(figure: Any, panel: Any, columns: int = 2, handles: list[Any] |
     """The legend of a panel (or of given handles) above the figure, where it hides nothing."""
     handles = panel.get_legend_handles_labels()[0] if handles is None else handles
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def scaled(panel: Any, x: str, y: str) -> None:
+    """The scales of both axes; where one is logarithmic, with the values written out."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    panel.set(xscale=x, yscale=y)
+    for axis, scale in ((panel.xaxis, x), (panel.yaxis, y)):
+        if scale == "log":
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+            axis.set_minor_formatter(NullFormatter())
 
 
 def round_levels(low: float, high: float, most: int = 8) -> np.ndarray:

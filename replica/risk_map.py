@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ FINE = 16
 """Points between two knots at which a curve is interpolated before it is inverted."""
 
 KINDS = (("algorithmic", "alg", "reached from the uninformed start"), ("best", "best", "of the branch with the better free energy"))
+Level = Callable[[Any], Any]
+"""Values of the control -> numbers that grow with information."""
 
 
 class Profile(NamedTuple):
@@ -45,11 +48,10 @@ def profile(found: Search) -> Profile | None:
     return Profile(control, observed(line, (name,), points.u)[:, 0], energy, points.role)
 
 
-def reached(curve: Profile, limits: Thresholds, grid: np.ndarray, level: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def reached(curve: Profile, limits: Thresholds, grid: np.ndarray, level: Level) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """(risk, error) that the algorithm reaches, and of the better branch, on a grid of the control; NaN where neither was followed.
 
-    ``level`` maps values of the control to numbers that grow with information. The error is that of the interpolation:
-    the difference from what every second point of the curve gives.
+    The error is that of the interpolation: the difference from what every second point of the curve gives.
     """
     t = level(grid)
     (risk, error, energy), (informed, informed_error, other) = (_on_grid(curve, role, t, level) for role in (UNINFORMED, INFORMED))
@@ -60,7 +62,7 @@ def reached(curve: Profile, limits: Thresholds, grid: np.ndarray, level: Any) ->
     return algorithm, (np.where(better, informed, risk), np.where(better, informed_error, error))
 
 
-def _on_grid(curve: Profile, role: int, t: np.ndarray, level: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _on_grid(curve: Profile, role: int, t: np.ndarray, level: Level) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Risk, its error and free energy of one branch; NaN beyond its ends."""
     rows = np.flatnonzero(curve.role == role)
     rows = rows[np.isfinite(curve.risk[rows])]
@@ -80,7 +82,7 @@ def _inverted(x: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
         return np.full(len(t), np.nan)
     scale = np.array([np.ptp(x) or 1.0, np.ptp(y) or 1.0])
     arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(np.column_stack([x, y]), axis=0) / scale, axis=1) + 1e-12)])
-    fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in zip(arc[:-1], arc[1:], strict=True)] + [arc[-1:]])
+    fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(arc)] + [arc[-1:]])
     return np.interp(t, PchipInterpolator(arc, x)(fine), PchipInterpolator(arc, y)(fine), left=np.nan, right=np.nan)
 
 
@@ -118,7 +120,9 @@ def unstacked(dataset: xr.Dataset, i: int, name: str) -> Profile | None:
     return Profile(*(at[f"curve_{n}"].values[there] for n in ("control", "risk", "free_energy", "role")))
 
 
-def mapped(model: Model, columns: Sequence[tuple[Thresholds, Profile] | None], grid: np.ndarray, name: str, control: str, level: Any) -> dict[str, Any]:
+def mapped(
+    model: Model, columns: Sequence[tuple[Thresholds, Profile] | None], grid: np.ndarray, name: str, control: str, level: Level
+) -> dict[str, Any]:
     """The variables algorithmic_risk and best_risk over (column, control), with their errors."""
     observable = risk_name(model) or ""
     values = np.full((4, len(columns), len(grid)), np.nan)
