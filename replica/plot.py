@@ -137,10 +137,13 @@ def scaled(panel: Any, x: str, y: str) -> None:
 
 
 def round_levels(low: float, high: float, most: int = 8) -> np.ndarray:
-    """At most so many levels with short names between two values."""
-    from matplotlib.ticker import MaxNLocator
+    """At most so many levels with short names between two values; 1, 2, 5, 10, ... if the values span a large factor."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
-    levels = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    if 0 < 20 * low < high:
+        levels = LogLocator(subs=(1, 2, 5), numticks=most).tick_values(low, high)
+    else:
+        levels = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return np.round(levels[(levels > low) & (levels < high)], 12)
 
 
