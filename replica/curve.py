@@ -22,10 +22,8 @@ from .phase import ACCURACY, NAMES, Search, search
 from .solve import COMPILER_OPTIONS, double_precision
 from .transition import TOL, Standing
 
-ROLES = ("the uninformed branch", "neither: between folds", "the informed branch")
-UNINFORMED, BETWEEN, INFORMED = range(3)
-BEYOND = 4.0
-"""The informed branch is followed to this factor beyond the last threshold (to the end of the range, for a control with a sign)."""
+ROLES = ("the uninformed branch", "none: between folds", "the informed branch", "a further branch, between folds of two S shapes")
+UNINFORMED, BETWEEN, INFORMED, FURTHER = range(4)
 STANDING = 33
 """Points on a branch that does not move."""
 FOLD = 1e-6
@@ -81,7 +79,7 @@ def curve(
 
 
 def traced(found: Search, filled: bool = False) -> Traced:
-    """The points of a search, continued beyond the last threshold; ``filled``: with more in between where the curve bends."""
+    """The points of a search; ``filled``: with more in between where the curve bends."""
     pieces = list(_pieces(found))
     for bend in BENDS if filled else ():
         pieces = [_filled(found.line, *p, bend) for p in pieces]
@@ -96,7 +94,7 @@ def _pieces(found: Search) -> Iterator[Piece]:
     if isinstance(pair.uninformed, Standing):
         yield _standing(found, pair.uninformed, UNINFORMED)
     else:
-        yield _from_uninformed(found, pieces.pop(0))
+        yield _from_uninformed(pieces.pop(0))
     for knots in pieces:  # from above, ending at its fold if it has one
         after = _after_fold(found, knots[-1]) if abs(knots[-1].tangent[-1]) < FOLD else []
         yield [*knots, *after], [INFORMED] * len(knots) + [BETWEEN] * len(after)
@@ -112,21 +110,14 @@ def _standing(found: Search, branch: Standing, role: int) -> Piece:
     return [Knot(np.append(branch.x, t), upwards) for t in levels], [role] * len(levels)
 
 
-def _from_uninformed(found: Search, knots: Sequence[Knot]) -> Piece:
+def _from_uninformed(knots: Sequence[Knot]) -> Piece:
     folds = [i for i, k in enumerate(knots) if abs(k.tangent[-1]) < FOLD]
     roles = [UNINFORMED if not folds or i <= folds[0] else BETWEEN for i in range(len(knots))]
-    if not folds or len(folds) % 2:
-        return list(knots), roles
-    after = _beyond(found, knots)
-    return [*knots, *after], [INFORMED if i >= folds[-1] else roles[i] for i in range(len(knots))] + [INFORMED] * len(after)
-
-
-def _beyond(found: Search, knots: Sequence[Knot]) -> list[Knot]:
-    """The informed branch, followed on to where a figure would end."""
-    line, last = found.line, max(k.u[-1] for k in knots)
-    end = line.level(found.ends[1])
-    top = min(end, last + np.log(BEYOND)) if line.logarithmic else end
-    return list(trace(line.field, knots[-1], lambda seen: bool(seen[-1].u[-1] >= top), line.room).knots[1:])
+    for begin, end in zip(folds[1::2], folds[2::2], strict=False):
+        roles[begin : end + 1] = [FURTHER] * (end + 1 - begin)
+    if folds and len(folds) % 2 == 0:
+        roles[folds[-1] :] = [INFORMED] * (len(knots) - folds[-1])
+    return list(knots), roles
 
 
 def _after_fold(found: Search, fold: Knot) -> list[Knot]:
@@ -199,7 +190,7 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
     here = [line.at(p[:-1], v) for p, v in zip(u, c, strict=True)]
     radius = np.array([radius_of(s.slope) for s in here])
     residual = np.array([np.max(np.abs(s.update - p[:-1])) for s, p in zip(here, u, strict=True)])
-    stable = radius < 1 + MARGINAL * np.isin(points.role, (UNINFORMED, INFORMED))
+    stable = radius < 1 + MARGINAL * (points.role != BETWEEN)
     judged = [(~finite, Status.NON_FINITE), (np.isnan(radius), Status.BOUNDARY), (errors > accuracy, Status.UNRESOLVED), (~stable, Status.NOT_STABLE)]
     status = np.select([where for where, _ in judged], [s.code for _, s in judged], Status.SUCCESSFUL.code).astype(np.int16)
     variables |= {

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .curve import BETWEEN, INFORMED, MARGINAL, UNINFORMED
+from .curve import BETWEEN, FURTHER, INFORMED, MARGINAL, UNINFORMED
 from .errors import InputError
 from .phase_plot import LINES
 from .plot import COLOURS, GREY, label, legend_above, new_figure, scaled
 from .settings import nearest
 
-PARTS = ((UNINFORMED, COLOURS[1], "uninformed branch"), (INFORMED, COLOURS[0], "informed branch"), (BETWEEN, COLOURS[2], "another stable branch"))
+PARTS = ((UNINFORMED, COLOURS[1], "uninformed branch"), (INFORMED, COLOURS[0], "informed branch"), (FURTHER, COLOURS[2], "further branch"))
 ROOM = 0.35
 """Shown beyond the outermost threshold, as a share of the thresholds' range or of their size."""
 

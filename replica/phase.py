@@ -45,6 +45,12 @@ class Thresholds:
     transition : {"none", "first-order", "continuous"}
     level : int
         Refinements of the node sets that were needed.
+
+    Notes
+    -----
+    A curve with more than two folds (several S shapes, within a factor 4 of each other along a positive control) has further
+    branches in between. Then ``alpha_inf`` is the least of the folds at which a branch appears, ``alpha_alg`` the largest at
+    which one ends, and ``alpha_IT`` is where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
     """
 
     model: str

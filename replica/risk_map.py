@@ -8,13 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy.interpolate import PchipInterpolator
+from scipy.interpolate import CubicSpline
+from scipy.ndimage import maximum_filter1d
 
 from equations import Model
 
-from .curve import BETWEEN, INFORMED, ROLES, UNINFORMED, observed, traced
+from .curve import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED, observed, traced
+from .lower import SAFETY
 from .phase import Search, Thresholds
 
+NEARBY = 9
+"""Points of the grid of the control that share their largest error."""
 FINE = 16
 """Points between two knots at which a curve is interpolated before it is inverted."""
 
@@ -49,31 +53,40 @@ def profile(found: Search) -> Profile | None:
 
 
 def reached(curve: Profile, limits: Thresholds, grid: np.ndarray, level: Level) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """(risk, error) that the algorithm reaches, and of the better branch, on a grid of the control; NaN where neither was followed.
+    """(risk, error) that the algorithm reaches, and of the better branch, on a grid of the control; NaN where that was not followed.
 
     The error is that of the interpolation: the difference from what every second point of the curve gives.
     """
     t = level(grid)
-    (risk, error, energy), (informed, informed_error, other) = (_on_grid(curve, role, t, level) for role in (UNINFORMED, INFORMED))
+    uninformed, informed = (_on_grid(curve, curve.role == role, t, level) for role in (UNINFORMED, INFORMED))
     past = np.zeros(len(t), dtype=bool) if limits.alpha_alg is None else t >= level(limits.alpha_alg)
-    gain = other > energy if limits.alpha_IT is None else t >= level(limits.alpha_IT)
-    better = past | gain | np.isnan(risk)
-    algorithm = np.where(past, informed, risk), np.where(past, informed_error, error)
-    return algorithm, (np.where(better, informed, risk), np.where(better, informed_error, error))
+    algorithm = np.where(past, informed, uninformed)
+    if FURTHER in curve.role:  # the algorithm climbs to the first of the branches that is there, as the map is monotone
+        inner = np.flatnonzero(curve.role == FURTHER)
+        pieces = np.split(inner, np.flatnonzero(np.diff(inner) > 1) + 1)
+        every = np.array([uninformed, *(_on_grid(curve, p, t, level) for p in pieces), informed])
+        energy = np.where(np.isnan(every[:, 2]), -np.inf, every[:, 2])
+        best = np.take_along_axis(every, energy.argmax(axis=0)[None, None], axis=0)[0]
+        algorithm = np.take_along_axis(every, np.isfinite(every[:, 0]).argmax(axis=0)[None, None], axis=0)[0]
+    else:
+        gain = informed[2] > uninformed[2] if limits.alpha_IT is None else t >= level(limits.alpha_IT)
+        best = np.where(past | gain | np.isnan(uninformed[0]), informed, uninformed)
+    return (algorithm[0], algorithm[1]), (best[0], best[1])
 
 
-def _on_grid(curve: Profile, role: int, t: np.ndarray, level: Level) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Risk, its error and free energy of one branch; NaN beyond its ends."""
-    rows = np.flatnonzero(curve.role == role)
+def _on_grid(curve: Profile, rows: np.ndarray, t: np.ndarray, level: Level) -> np.ndarray:
+    """Risk, its error and free energy of one branch at ``t``, shape (3, len(t)); NaN beyond its ends."""
+    rows = np.arange(len(curve.role))[rows]
     rows = rows[np.isfinite(curve.risk[rows])]
     if len(rows) < 3:
-        return (np.full(len(t), np.nan),) * 3
+        return np.full((3, len(t)), np.nan)
     rows = rows[np.argsort(level(curve.control[rows]), kind="stable")]
-    x = level(curve.control[rows])
+    x, risk = level(curve.control[rows]), curve.risk[rows]
     fewer = np.unique([*range(0, len(rows), 2), len(rows) - 1])
-    risk = _inverted(x, curve.risk[rows], t)
-    error = np.abs(risk - _inverted(x[fewer], curve.risk[rows][fewer], t))
-    return risk, error, _inverted(x, curve.free_energy[rows], t)
+    value = _inverted(x, risk, t)
+    # The difference passes through zero between the points: its largest value nearby counts.
+    error = SAFETY * maximum_filter1d(np.nan_to_num(np.abs(value - _inverted(x[fewer], risk[fewer], t))), NEARBY)
+    return np.array([value, np.where(np.isnan(value), np.nan, error), _inverted(x, curve.free_energy[rows], t)])
 
 
 def _inverted(x: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -83,7 +96,7 @@ def _inverted(x: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
     scale = np.array([np.ptp(x) or 1.0, np.ptp(y) or 1.0])
     arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(np.column_stack([x, y]), axis=0) / scale, axis=1) + 1e-12)])
     fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(arc)] + [arc[-1:]])
-    return np.interp(t, PchipInterpolator(arc, x)(fine), PchipInterpolator(arc, y)(fine), left=np.nan, right=np.nan)
+    return np.interp(t, np.maximum.accumulate(CubicSpline(arc, x)(fine)), CubicSpline(arc, y)(fine), left=np.nan, right=np.nan)
 
 
 # in a file ---------------------------------------------------------------------------------------
