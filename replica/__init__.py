@@ -15,6 +15,7 @@ import solvers  # noqa: E402
 from equations import Model, Quantity  # noqa: E402
 from solvers import Status  # noqa: E402
 
+from .curve import curve  # noqa: E402
 from .dataset import to_dataset  # noqa: E402
 from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
@@ -29,6 +30,6 @@ from .sweep import sweep  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
-    "StoreError", "Thresholds", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram", "save", "solve", "solvers", "sweep",
+    "StoreError", "Thresholds", "curve", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram", "save", "solve", "solvers", "sweep",
     "thresholds", "to_dataset",
 ]  # fmt: skip

@@ -21,14 +21,14 @@ from rich.table import Table
 
 from equations import MODELS
 
-from . import check_command, phase_command, store, subspace_plot
+from . import check_command, phase_command, store
 from . import demo as demonstration
 from . import show as printing
 from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
+from .figures import figure_of
 from .optimise import run as run_optimise
-from .phase_plot import draw_phase, is_phase_diagram
-from .plot import draw, draw_together, save_figure
+from .plot import check_style, drawn_as, save_figure
 from .problem import Settings
 from .settings import assignments, built, resolve
 from .solve import Solution, evaluate
@@ -164,20 +164,25 @@ def evaluate_at(
 def plot(
     files: Annotated[list[Path], typer.Argument(help="A stored sweep; several of them go on one axis.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
-    y: Annotated[str, typer.Option(help="Variable to draw.")] = "risk", force: Force = False,
+    y: Annotated[str, typer.Option("-y", "--y", help="Variable to draw.")] = "risk", force: Force = False,
+    style: Annotated[str, typer.Option(help="default, or paper: one column of a two-column paper.")] = "default",
 ) -> None:  # fmt: skip
-    """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls; several sweeps on one axis.
+    """Draw a stored sweep (several on one axis), phase diagram, curve of fixed points, or check.
 
-    Also phase diagrams and checks. Example: replica plot slr.h5 -o slr.png
+    Example: replica plot slr.h5 -o slr.png
 
     Example: replica plot bayes.h5 softmax.h5 linear.h5 -o risks.png
+
+    Example: replica plot phase.h5 -o phase.pdf --style paper
     """
+    check_style(style)
     datasets = []
     for file in files:
         datasets.append(store.load(file))
         if not datasets[-1].attrs.get("complete", True):
             typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
-    save_figure(draw_together(datasets, y) if len(datasets) > 1 else _figure(datasets[0], y), output, force)
+    with drawn_as(style):
+        save_figure(figure_of(datasets, y), output, force)
     typer.echo(str(output))
 
 
@@ -187,15 +192,23 @@ def phase(
     over: Annotated[list[str] | None, typer.Option("--over", help="name=start:stop:num[:log]; a second control, with -o.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")] = None, force: Force = False,
     within: Annotated[str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")] = None,
-    accuracy: Annotated[float, typer.Option(help="Largest error of a threshold.")] = 1e-6, as_json: Json = False,
+    accuracy: Annotated[float | None, typer.Option(help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's].")] = None,
+    grid: Annotated[str | None, typer.Option(help="start:stop:num[:log], values of the control for a model that is mapped on a grid.")] = None,
+    as_json: Json = False,
     resume: Resume = False, dask: Dask = None, quiet: Quiet = False,
+    whole: Annotated[bool, typer.Option("--curve", help="Store the curve of fixed points, unstable parts too (with -o, without --over).")] = False,
 ) -> None:  # fmt: skip
-    """Thresholds along one control; with --over, as lines over a second one.
+    """Thresholds along one control; with --over, as lines over a second one; with --curve, all fixed points.
 
     Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
+
+    Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --curve -o curve.h5
+
+    Example: replica phase slr-erm --over lam_k=0.1:2:8:log --grid 1:6:8 --set L=2 --set nu=1 --set Delta=0.1 --set lam_v=0.1 -o erm.h5
     """
     with _long(output, resume, force, dask, quiet) as work:
-        phase_command.run(model, _parsed(settings), control, over or [], within, accuracy, as_json, quiet, work)
+        asked = phase_command.Asked(model, _parsed(settings), control, over or [], within, grid, accuracy, as_json, quiet, whole)
+        phase_command.run(asked, work)
 
 
 @app.command()
@@ -224,15 +237,6 @@ def check(
 def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
     """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
     demonstration.run(folder, _command())
-
-
-def _figure(dataset: Any, y: str) -> Any:
-    special = (
-        (is_phase_diagram, draw_phase),
-        (subspace_plot.is_ascent, subspace_plot.draw_check),
-        (subspace_plot.is_sign_diagram, subspace_plot.draw_sign),
-    )
-    return next((render(dataset) for applies, render in special if applies(dataset)), None) or draw(dataset, y)
 
 
 def _parsed(settings: list[str] | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -15,11 +15,13 @@ from scipy.optimize import brentq
 from equations import Model
 from solvers.continuation import steepest
 
+from . import branch_map
 from .dataset import metadata
 from .errors import InputError, SolveError
 from .family import Line
 from .lower import SAFETY, Rule
-from .phase import NAMES, Thresholds, checked, span, starting_rule, thresholds
+from .phase import ACCURACY, NAMES, Thresholds, checked, search, span, starting_rule
+from .risk_map import Profile, mapped, profile, stacked, unstacked
 from .settings import number
 from .store import Name
 from .transition import s_curve
@@ -49,9 +51,10 @@ def phase_diagram(
     *,
     over: Mapping[str, Any],
     within: tuple[float, float] | None = None,
-    accuracy: float = 1e-6,
+    accuracy: float | None = None,
     nodes: Rule | None = None,
     tricritical: bool = True,
+    grid: Any = None,
     progress: bool | None = None,
     file: Name | None = None,
     resume: bool = False,
@@ -59,16 +62,19 @@ def phase_diagram(
     dask: Any = None,
     **controls: Any,
 ) -> xr.Dataset:
-    """Threshold lines along ``control`` over a second control.
+    """Threshold lines along ``control`` over a second control; for a model that averages over samples, a map of its branches.
 
     Parameters
     ----------
     model, control, within, accuracy, nodes
-        As in ``thresholds``.
+        As in ``thresholds``. In a map of branches, ``accuracy`` is that of ``Settings``.
     over : dict with one control -> values
         One column each; columns are independent and run on two threads.
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
+    grid : values, optional
+        Of the control, for a map of branches (such as that of slr-erm), which is solved point by point; by default
+        16 of them ``within`` 0.5..8. Other models need none.
     progress, file, resume, force, dask : optional
         As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed by dask workers.
     **controls
@@ -78,10 +84,16 @@ def phase_diagram(
     -------
     xarray.Dataset
         Lines alpha_inf, alpha_IT, alpha_alg (NaN where there is none) and their errors over the second control,
-        ``transition`` (codes; "failed" columns say why in the attribute ``failures``), ``level``, and the map
-        ``region`` over both controls. Attribute ``tricritical``: points where the hard phase closes, with errors.
+        ``transition`` (codes; "failed" columns say why in the attribute ``failures``), ``level``, and over both controls
+        the map ``region``, ``algorithmic_risk`` and ``best_risk`` with their errors, interpolated on the curves of fixed
+        points, which are stored too (``curve_control``, ``curve_risk``, ``curve_role``). Attribute ``tricritical``:
+        points where the hard phase closes, with errors.
+
+        A map of branches has, for each pair of values, ``branches`` (how many), ``rs`` (whether replica symmetry is
+        stable), ``best_risk``, ``best_replicon``, ``best_status`` and, for softmax, ``softmax_gain`` (how much lower the
+        risk is than that of linear attention), with errors, and all that the sweeps behind it have.
     """
-    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress))
+    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress), grid)
 
 
 @dataclass(frozen=True)
@@ -92,12 +104,20 @@ class Column:
     points: int = 1
 
 
+class Found(NamedTuple):
+    """The result of a column."""
+
+    thresholds: Thresholds
+    curve: Profile | None
+
+
 def solve_column(
     model: Model, column: Column, done: Callable[[int], None], *, control: str, within: tuple[float, float], accuracy: float, nodes: Rule | None
-) -> Thresholds | str:
-    """The thresholds of a column, or why there are none."""
+) -> Found | str:
+    """The thresholds of a column and the curve they were read off, or why there are none."""
     try:
-        return thresholds(model, control, within=within, accuracy=accuracy, nodes=nodes, **column.controls)
+        found = search(model, control, within, accuracy, nodes, column.controls)
+        return Found(found.thresholds, profile(found))
     except SolveError as error:
         return str(error)
     finally:
@@ -105,8 +125,8 @@ def solve_column(
 
 
 def run(
-    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None, accuracy: float,
-    nodes: Rule | None, tricritical: bool, work: Work,
+    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None,
+    accuracy: float | None, nodes: Rule | None, tricritical: bool, work: Work, grid: Any = None,
 ) -> xr.Dataset:  # fmt: skip
     """What ``phase_diagram`` does."""
     (name, values), (built, fixed) = _second(over), checked(model, control, dict(controls), tuple(over))
@@ -116,8 +136,15 @@ def run(
     if quantity is None:
         raise InputError(f"{built.name} has no control {name!r}")
     places = [number(quantity, v) for v in values]
+    if built.path == "proximal":
+        if grid is not None and within is not None:
+            raise InputError("within and grid both say where: give one of them")
+        return branch_map.run(model, control, branch_map.default_grid(within) if grid is None else grid, {name: values}, controls, accuracy, work)
+    if grid is not None:
+        raise InputError(f"{built.name} is followed along {control} and needs no grid: leave it out, or say within which range to search")
+    accuracy = ACCURACY if accuracy is None else accuracy
     limits = span(built, control, within)
-    results: list[Thresholds | str | None] = [None] * len(places)
+    results: list[Found | str | None] = [None] * len(places)
     origin = metadata(built, fixed, nodes) | {"accuracy": accuracy, "search_tricritical": tricritical}
     lines = partial(_dataset, built, control, name, places, within=limits, origin=origin)
     with opened(work, lines(results), [name], ("failures", "tricritical")) as target:
@@ -126,7 +153,7 @@ def run(
         noted = {k: target.dataset.attrs[k] for k in target.dataset.attrs if k in ("created", "command")}
         results[:] = _stored(target.dataset, control, name, limits)
 
-        def put(i: int, result: Thresholds | str) -> int:
+        def put(i: int, result: Found | str) -> int:
             results[i] = result
             target.write(lines(results).assign_attrs(noted, complete=False))
             return isinstance(result, str)
@@ -163,7 +190,7 @@ def _closings(
     control: str,
     name: str,
     columns: list[float],
-    results: list[Thresholds | str | None],
+    results: list[Found | str | None],
     fixed: dict[str, float],
     within: tuple[float, float],
     accuracy: float,
@@ -173,7 +200,7 @@ def _closings(
     order = np.argsort(columns)
     found = []
     for i, j in pairwise(order):
-        kinds = {r.transition for r in (results[i], results[j]) if isinstance(r, Thresholds)}
+        kinds = {r.thresholds.transition for r in (results[i], results[j]) if isinstance(r, Found)}
         if kinds == {"none", "first-order"}:
             point = cusp(model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule)
             found += [point] if point else []
@@ -249,15 +276,16 @@ def _dataset(
     control: str,
     name: str,
     columns: list[float],
-    results: list[Thresholds | str | None],
+    results: list[Found | str | None],
     *,
     within: tuple[float, float],
     origin: dict[str, Any],
     closing: list[dict[str, float]] | None = None,
 ) -> xr.Dataset:
     labels = {q.name: q.label for q in model.controls}
-    sign = -1.0 if next(q.information for q in model.controls if q.name == control) < 0 else 1.0
-    good = [r if isinstance(r, Thresholds) else None for r in results]
+    quantity = next(q for q in model.controls if q.name == control)
+    sign = -1.0 if quantity.information < 0 else 1.0
+    good = [r.thresholds if isinstance(r, Found) else None for r in results]
     variables: dict[str, Any] = {}
     for n in NAMES:
         line = [np.nan if r is None or getattr(r, n) is None else getattr(r, n) for r in good]
@@ -274,16 +302,20 @@ def _dataset(
     ends = ends[np.isfinite(ends)] if np.isfinite(ends).any() else np.array(within)
     grid = np.geomspace(ends.min() / 1.5, ends.max() * 1.5, 201) if ends.min() > 0 else np.linspace(*within, 201)
     lines["region"] = ((name, control), regions(lines, grid, sign), {"flag_meanings": list(REGIONS), "long_name": "phase"})
+    curves = [r.curve if isinstance(r, Found) else None for r in results]
+    lines = lines.assign(stacked(curves, name, control))
+    pairs = [None if r is None or c is None else (r, c) for r, c in zip(good, curves, strict=True)]
+    lines = lines.assign(mapped(model, pairs, grid, name, control, lambda c: sign * (np.log(c) if quantity.low >= 0 else c)))
     coords = {n: (n, np.array(v, dtype=float), {"latex": labels[n], "units": "1"}) for n, v in ((name, columns), (control, grid))}
     failures = {_place(name, v): r for v, r in zip(columns, results, strict=True) if isinstance(r, str)}
     attrs = {"control": control, "over": name, "within": list(within), "tricritical": closing or [], "failures": failures}
     return lines.assign_coords(coords).assign_attrs(origin, kind="phase diagram", **attrs)
 
 
-def _kind(result: Thresholds | str | None) -> int:
+def _kind(result: Found | str | None) -> int:
     if result is None:
         return NOT_COMPUTED
-    return FAILED if isinstance(result, str) else TRANSITIONS.index(result.transition)
+    return FAILED if isinstance(result, str) else TRANSITIONS.index(result.thresholds.transition)
 
 
 def _place(name: str, value: float) -> str:
@@ -292,10 +324,10 @@ def _place(name: str, value: float) -> str:
     return f"{name}={short if float(short) == value else repr(value)}"
 
 
-def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, float]) -> list[Thresholds | str | None]:
+def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, float]) -> list[Found | str | None]:
     """The columns that a file has, as they were computed; None for those to come."""
 
-    def column(i: int) -> Thresholds | str | None:
+    def column(i: int) -> Found | str | None:
         at = dataset.isel({name: i})
         kind, value = int(at["transition"]), float(at[name])
         if kind == NOT_COMPUTED:
@@ -306,6 +338,8 @@ def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, f
         error = {n: numbers[f"error_{n}"] for n in NAMES}
         controls = {**dataset.attrs["controls"], name: value}
         model, level = dataset.attrs["model"], int(at["level"])
-        return Thresholds(model, control, controls, within, **{n: numbers[n] for n in NAMES}, error=error, transition=TRANSITIONS[kind], level=level)
+        limits = {n: numbers[n] for n in NAMES}
+        found = Thresholds(model, control, controls, within, **limits, error=error, transition=TRANSITIONS[kind], level=level)
+        return Found(found, unstacked(dataset, i, name))
 
     return [column(i) for i in range(dataset.sizes[name])]

@@ -23,6 +23,8 @@ from .solve import COMPILER_OPTIONS, double_precision
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
+ROUNDING = 1e-14
+"""An overlap this near to the lower end of its range is there: the map may magnify the difference."""
 SHARE, NEAREST = 0.3, 1e-3
 """A step along a curve moves an overlap by this share of its distance to an end of its range, if not nearer than NEAREST."""
 
@@ -162,5 +164,5 @@ class Line:
         binding = {q.symbol: self.fixed.get(q.name, 1.0) for q in self.model.controls}
         with double_precision():
             x = np.array([float(v) for v in responses.bind(jnp.zeros(len(hats)), binding)(None).values()])
-        inside = np.clip(x, self.low, self.high)
+        inside = np.clip(np.where(np.abs(x - self.low) <= ROUNDING, self.low, x), self.low, self.high)
         return np.where(np.abs(inside - x) <= EDGE, inside, x)  # rounding must not leave the domain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from equations import MODELS, Model
 
@@ -19,6 +19,7 @@ WITHIN = (1e-3, 1e3)
 """Range searched along a control that must be positive, unless the caller gives one."""
 LOOSE = 3e-5
 """From this accuracy on, the search begins with smaller node sets."""
+ACCURACY = 1e-6
 NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
 
 
@@ -44,6 +45,12 @@ class Thresholds:
     transition : {"none", "first-order", "continuous"}
     level : int
         Refinements of the node sets that were needed.
+
+    Notes
+    -----
+    A curve with more than two folds (several S shapes, within a factor 4 of each other along a positive control) has further
+    branches in between. Then ``alpha_inf`` is the least of the folds at which a branch appears, ``alpha_alg`` the largest at
+    which one ends, and ``alpha_IT`` is where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
     """
 
     model: str
@@ -70,7 +77,7 @@ def thresholds(
     control: str = "alpha",
     *,
     within: tuple[float, float] | None = None,
-    accuracy: float = 1e-6,
+    accuracy: float = ACCURACY,
     nodes: Rule | None = None,
     **controls: Any,
 ) -> Thresholds:
@@ -103,8 +110,26 @@ def thresholds(
     SolveError
         The curve of fixed points could not be followed.
     """
+    return search(model, control, within, accuracy, nodes, controls).thresholds
+
+
+class Search(NamedTuple):
+    """Thresholds, with the curve they were read off and its ends (the one with less information first)."""
+
+    thresholds: Thresholds
+    line: Line
+    found: Transition
+    ends: tuple[float, float]
+
+
+def search(
+    model: str | Model, control: str, within: tuple[float, float] | None, accuracy: float, nodes: Rule | None, controls: dict[str, Any]
+) -> Search:
+    """What ``thresholds`` does."""
     built, fixed = checked(model, control, controls)
     low, high = span(built, control, within)
+    if built.path == "proximal":
+        raise InputError(f"{built.name} averages over samples and has no curve to follow: map its branches over a second control (phase with over)")
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
     accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
@@ -117,7 +142,7 @@ def thresholds(
         if all(e is None or e <= accuracy for e in result.error.values()):
             break
         rule = rule.refined()
-    return result
+    return Search(result, line, found, ends)
 
 
 def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:

@@ -3,52 +3,116 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from . import recovery, sign_command
+from . import recovery, sign_command, store
+from .branch_map import is_branch_map
+from .curve import curve
+from .dataset import failures
 from .diagram import TRANSITIONS
 from .diagram import run as phase_diagram
 from .errors import InputError, SolveError
-from .phase import NAMES, Thresholds, checked, thresholds
-from .sweep import read_over
+from .phase import ACCURACY, NAMES, Thresholds, checked, thresholds
+from .sweep import grid, read_over
 from .work import Work
 
 
-def run(
-    model: str, given: dict[str, Any], control: str, over: list[str], within: str | None, accuracy: float, as_json: bool, quiet: bool, work: Work
-) -> None:
-    """One command line; exit code 1 if a curve could not be followed."""
-    if model == recovery.MODEL:
-        if work.resume or work.dask is not None:
-            raise InputError(f"the boundaries of {model} are immediate: leave out --resume and --dask")
-        file = None if work.file is None else Path(work.file)
-        return sign_command.run(given, control, over, file, work.force, as_json, str(work.attrs.get("command", "")))
-    limits = _limits(within)
-    if not over:
-        if work.file is not None or work.resume or work.dask is not None:
-            raise InputError("-o needs --over, and so do --resume and --dask: without it there is one point, use --json")
-        try:
-            found = thresholds(model, control, within=limits, accuracy=accuracy, **given)
-        except SolveError as error:
-            typer.echo(f"replica: {error}", err=True)
-            raise typer.Exit(1) from None
-        typer.echo(json.dumps(found.to_dict())) if as_json else _print(found)
-        return
-    if work.file is None or as_json:
+@dataclass(frozen=True)
+class Asked:
+    """A command line."""
+
+    model: str
+    given: dict[str, Any]
+    control: str
+    over: list[str]
+    within: str | None
+    grid: str | None
+    accuracy: float | None
+    as_json: bool
+    quiet: bool
+    whole: bool
+
+
+def run(asked: Asked, work: Work) -> None:
+    """One command line; exit code 1 if a curve could not be followed or a point failed."""
+    if asked.model == recovery.MODEL:
+        return _sign(asked, work)
+    limits = _limits(asked.within)
+    if asked.whole:
+        _store_curve(asked, limits, work)
+    elif not asked.over:
+        _print_thresholds(asked, limits, work)
+    elif work.file is None or asked.as_json:
         raise InputError("a phase diagram is written to a file: give -o FILE.h5 (and leave --json out)")
-    names = [pair.partition("=")[0].strip() for pair in over]
-    built, _ = checked(model, control, given, tuple(names))
-    dataset = phase_diagram(model, control, read_over(built, over), given, limits, accuracy, None, True, work)
-    failed = int((dataset.transition == TRANSITIONS.index("failed")).sum())
-    if not quiet:
-        typer.echo(f"{work.file}: {dataset.transition.size} columns, {failed} failed")
-    for where, why in dataset.attrs["failures"].items():
-        typer.echo(f"replica: {where}: {why}", err=True)
+    else:
+        _store_diagram(asked, limits, work)
+
+
+def _sign(asked: Asked, work: Work) -> None:
+    if work.resume or work.dask is not None or asked.whole or asked.grid is not None:
+        raise InputError(f"the boundaries of {asked.model} are immediate: leave out --resume, --dask, --curve and --grid")
+    file = None if work.file is None else Path(work.file)
+    sign_command.run(asked.given, asked.control, asked.over, file, work.force, asked.as_json, str(work.attrs.get("command", "")))
+
+
+def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+    if work.file is not None or work.resume or work.dask is not None or asked.grid is not None:
+        raise InputError("-o needs --over, and so do --grid, --resume and --dask: without it there is one point, use --json (or --curve)")
+    with _failures():
+        found = thresholds(asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given)
+    typer.echo(json.dumps(found.to_dict())) if asked.as_json else _print(found)
+
+
+def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+    names = [pair.partition("=")[0].strip() for pair in asked.over]
+    built, _ = checked(asked.model, asked.control, asked.given, tuple(names))
+    quantity = next(q for q in built.controls if q.name == asked.control)
+    values = None if asked.grid is None else grid(quantity, asked.grid, "--grid ")
+    over = read_over(built, asked.over)
+    dataset = phase_diagram(asked.model, asked.control, over, asked.given, limits, asked.accuracy, None, True, work, values)
+    if is_branch_map(dataset):
+        total, failed, why = dataset["status"].size, failures(dataset["status"].values), {}
+    else:
+        total, failed = dataset.transition.size, int((dataset.transition == TRANSITIONS.index("failed")).sum())
+        why = dataset.attrs["failures"]
+    if not asked.quiet:
+        typer.echo(f"{work.file}: {total} {'points' if is_branch_map(dataset) else 'columns'}, {failed} failed")
+    for where, reason in why.items():
+        typer.echo(f"replica: {where}: {reason}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+    if asked.over or work.file is None or asked.as_json or asked.grid is not None or work.resume or work.dask is not None:
+        raise InputError("--curve stores one curve: give -o FILE.h5, and leave --over, --grid, --json, --resume and --dask out")
+    store.check_target(work.file, work.force)
+    with _failures():
+        found = curve(asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given)
+    store.save(work.file, found.assign_attrs(work.attrs), force=work.force)
+    if not asked.quiet:
+        folds = ", ".join(f"{f['value']:.8g}" for f in found.attrs["folds"]) or "none"
+        typer.echo(f"{work.file}: {found.sizes['point']} points, transition: {found.attrs['transition']}, folds: {folds}")
+
+
+def _accuracy(asked: Asked) -> float:
+    return ACCURACY if asked.accuracy is None else asked.accuracy
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """A curve that could not be followed is one sentence and exit code 1."""
+    try:
+        yield
+    except SolveError as error:
+        typer.echo(f"replica: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _limits(text: str | None) -> tuple[float, float] | None:

@@ -8,7 +8,8 @@ towards more information), so it changes no result.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,16 +21,16 @@ from solvers import Status
 
 from .dataset import blank, failures, fill, statuses
 from .errors import InputError
-from .lines import columns, solve_column
+from .lines import Column, columns, solve_column
 from .problem import Settings
 from .rule import Rule
 from .settings import assignments, nearest, number, resolve
 from .solve import check, completed, default_rule
 from .store import Name
-from .work import Work, gathered, opened, progress_bar
+from .work import Bar, Work, gathered, opened, progress_bar
 
 
-def grid(quantity: Quantity, text: str) -> np.ndarray:
+def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray:
     """Read ``start:stop:num[:log]`` as an array of values of ``quantity``."""
     parts = text.split(":")
     try:
@@ -38,7 +39,9 @@ def grid(quantity: Quantity, text: str) -> np.ndarray:
         if len(parts) > 4 or spacing not in ("linear", "log") or num < 1:
             raise ValueError
     except (ValueError, IndexError):
-        raise InputError(f"cannot read --over {quantity.name}={text!r}: write {quantity.name}=start:stop:num or start:stop:num:log") from None
+        option = option or f"--over {quantity.name}="
+        name = option.rpartition(" ")[2] if option.endswith("=") else ""
+        raise InputError(f"cannot read {option}{text!r}: write {name}start:stop:num or start:stop:num:log") from None
     for end in (start, stop):
         number(quantity, end)
     if spacing == "log" and not (start > 0 and stop > 0):
@@ -107,10 +110,51 @@ def sweep(
     return run(model, over, controls, settings or Settings(), warm, nodes, Work(file, resume, force, dask, progress))
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A sweep that is ready to run: its columns, and what they are solved with."""
+
+    model: Model
+    name: str | None
+    axes: dict[str, np.ndarray]
+    fixed: dict[str, float]
+    settings: Settings
+    rule: Rule
+    warm: str | None
+    directions: dict[str, int]
+    columns: list[Column]
+
+    def blank(self) -> xr.Dataset:
+        """The dataset of which nothing is computed."""
+        return blank(self.model, self.axes, self.fixed, self.settings, self.rule, warm=self.warm, directions=self.directions)
+
+    def pending(self, dataset: xr.Dataset) -> dict[int, Column]:
+        """The columns that ``dataset`` does not have."""
+        return {i: c for i, c in enumerate(self.columns) if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()}
+
+
 def run(
     model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None, nodes: Rule | None, work: Work
 ) -> xr.Dataset:
     """What ``sweep`` does."""
+    grid = prepared(model, over, controls, settings, warm, nodes)
+    with opened(work, grid.blank(), [*grid.axes, "branch"]) as target:
+        dataset = target.dataset
+
+        def write() -> None:
+            dataset.attrs["complete"] = not (dataset["status"] == Status.NOT_COMPUTED.code).any()
+            target.write(dataset)
+
+        total, left = dataset["status"].size, sum(c.points for c in grid.pending(dataset).values())
+        with progress_bar(work, grid.model.name, total, total - left) as bar:
+            advance(grid, dataset, target.client, bar, write)
+    return dataset
+
+
+def prepared(
+    model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None = None, nodes: Rule | None = None
+) -> Grid:
+    """The checked grid of a sweep."""
     check(settings)
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
@@ -124,24 +168,21 @@ def run(
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
     rule = nodes or default_rule(built, *_corners(axes, fixed))
     cut = columns(built, axes, fixed, warm, directions)
-    empty = blank(built, axes, fixed, settings, rule, warm=warm, directions=directions)
-    with opened(work, empty, [*axes, "branch"]) as target:
-        dataset = target.dataset
-        pending = {i: c for i, c in enumerate(cut) if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()}
-        total, left = dataset["status"].size, sum(c.points for c in pending.values())
+    return Grid(built, model if isinstance(model, str) else None, axes, fixed, settings, rule, warm, directions, cut)
 
-        def put(i: int, solved: Any) -> int:
-            fill(dataset, built, cut[i], solved)
-            dataset.attrs["complete"] = not (dataset["status"] == Status.NOT_COMPUTED.code).any()
-            target.write(dataset)
-            return failures(statuses(dataset, cut[i]))
 
-        name, threads = model if isinstance(model, str) else None, 2 if built.path == "compiled" else 1
-        job = partial(solve_column, settings=settings, rule=rule, warm=warm is not None)
-        with progress_bar(work, built.name, total, total - left) as bar:
-            bar.failed(failures(dataset["status"].values))
-            gathered(target.client, job, built, name, pending, bar, put, threads)
-    return dataset
+def advance(grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Callable[[], None]) -> None:
+    """Fill in what ``dataset`` lacks; ``write`` is called after every column."""
+
+    def put(i: int, solved: Any) -> int:
+        fill(dataset, grid.model, grid.columns[i], solved)
+        write()
+        return failures(statuses(dataset, grid.columns[i]))
+
+    threads = 2 if grid.model.path == "compiled" else 1
+    job = partial(solve_column, settings=grid.settings, rule=grid.rule, warm=grid.warm is not None)
+    bar.failed(failures(dataset["status"].values))
+    gathered(client, job, grid.model, grid.name, grid.pending(dataset), bar, put, threads)
 
 
 def axes_of(model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ stability is found by linear response, and the informed branch is followed down 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,10 @@ from .solve import start_vector
 TOL = 1e-10
 FLAT = 0.3
 """A curve steeper than this everywhere (as a tangent's component) hides no fold between knots."""
+BEYOND = 4.0
+"""The curve is followed to this factor beyond its folds, as another S may begin there (to the end of the range, for a control with a sign)."""
+JUMP = 1e-7
+"""A difference of free energies larger than this is no crossing."""
 SAME = 1e-6
 """Two points closer than this are one."""
 
@@ -60,6 +64,23 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Best:
+    """Of several stretches the one with the best free entropy, where they are: the branches below the informed one, if folds leave more than one."""
+
+    line: Line
+    stretches: tuple[Stretch, ...]
+
+    def at(self, c: float) -> np.ndarray:
+        t = self.line.level(c)
+        near = 1e-12 * max(1.0, abs(t))  # as in interpolate: the ends are there, whatever their last digit
+        ends = [(min(k.u[-1] for k in s.knots) - near, max(k.u[-1] for k in s.knots) + near) for s in self.stretches]
+        there = [s.at(c) for s, (low, high) in zip(self.stretches, ends, strict=True) if low <= t <= high]
+        if not there:
+            raise SolveError(f"{self.line.model.name}: no branch below the informed one at {self.line.control} = {c:g}")
+        return max(there, key=lambda x: float(self.line.at(x, c).free_energy))
+
+
+@dataclass(frozen=True)
 class Limit:
     """A value of the control where a branch ends, and its error."""
 
@@ -76,6 +97,8 @@ class Transition:
     appears: Limit | None = None
     disappears: Limit | None = None
     continuous: bool = False
+    pieces: tuple[tuple[Knot, ...], ...] = ()  # of the curve, in the order they were followed, folds among the knots
+    folds: tuple[Limit, ...] = ()
 
 
 def find_transition(line: Line, low: float, high: float) -> Transition:
@@ -99,6 +122,8 @@ def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | N
     if pair.informed is None or pair.continuous or not line.level(a) < line.level(b):
         return None
     informed, uninformed = pair.informed, pair.uninformed
+    if isinstance(uninformed, Best) and isinstance(informed, Stretch):  # the outermost fold is not the informed branch's own
+        a = max(a, line.value(informed.knots[0].u[-1]), key=line.level)
 
     def gap(t: float) -> float:
         c = line.value(t)
@@ -111,6 +136,8 @@ def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | N
     if not sides[0] * sides[1] < 0:
         return None
     c = line.value(float(brentq(gap, *ends, xtol=1e-11, rtol=1e-12)))
+    if abs(gap(line.level(c))) > JUMP:
+        raise SolveError(f"{line.model.name}: the best free energy jumps at {line.control} = {c:g}, where a branch ends")
     return Limit(c, _crossing_error(line, c, informed.at(c), uninformed.at(c)))
 
 
@@ -141,25 +168,52 @@ def _from_curve(line: Line, low: float, high: float) -> Transition:
     folds = [fold_at(line, curve, i) for i in turns]
     if not turns:
         return _without_fold(line, curve, low, high)
-    first, last = turns[0], turns[-1]
-    uninformed = Stretch(line, (*curve.knots[: first + 1], folds[0][0]))
+    last = turns[-1]
+    limits, piece = tuple(limit for _, limit in folds), _with_folds(curve, [knot for knot, _ in folds])
+    uninformed = _below(line, curve, [knot for knot, _ in folds])
     disappears = max((limit for _, limit in folds[::2]), key=lambda limit: line.level(limit.value))
     if len(turns) % 2:  # the unstable part left the range searched: the informed branch is there all the way down
         informed, appears = _informed_from_above(line, low, high)
-        return Transition(uninformed, informed, appears, disappears)
+        return Transition(uninformed, informed, appears, disappears, pieces=(piece, *_pieces(informed)), folds=_joined(limits, appears))
     informed = Stretch(line, (folds[-1][0], *curve.knots[last + 1 :]))
     appears = min((limit for _, limit in folds[1::2]), key=lambda limit: line.level(limit.value))
-    return Transition(uninformed, informed, appears, disappears)
+    return Transition(uninformed, informed, appears, disappears, pieces=(piece,), folds=limits)
+
+
+def _below(line: Line, curve: Curve, folds: Sequence[Knot]) -> Branch:
+    """The stretches with growing control before the last fold: the uninformed branch, and others if there are more than two folds."""
+    turns = curve.turns()
+    first = Stretch(line, (*curve.knots[: turns[0] + 1], folds[0]))
+    others = [Stretch(line, (folds[i], *curve.knots[turns[i] + 1 : turns[i + 1] + 1], folds[i + 1])) for i in range(1, len(turns) - 1, 2)]
+    return Best(line, (first, *others)) if others else first
+
+
+def _with_folds(curve: Curve, folds: Sequence[Knot]) -> tuple[Knot, ...]:
+    """All knots of a curve, with its folds between them."""
+    knots = list(curve.knots)
+    for i, knot in reversed(list(zip(curve.turns(), folds, strict=True))):
+        knots.insert(i + 1, knot)
+    return tuple(knots)
+
+
+def _pieces(branch: Branch) -> tuple[tuple[Knot, ...], ...]:
+    """The stretch of curve that a branch is, if it is one."""
+    return (branch.knots,) if isinstance(branch, Stretch) else ()
+
+
+def _joined(limits: tuple[Limit, ...], one: Limit | None) -> tuple[Limit, ...]:
+    return limits if one is None else (*limits, one)
 
 
 def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> Curve:
     """The curve of fixed points from the uninformed point at ``low``, stable and unstable parts.
 
-    It ends outside the range, at perfect recovery, or past its folds where the informed start leads to it too.
+    It ends outside the range, at perfect recovery, or well past its folds where the informed start leads to it too.
     """
     informed = _start(line, "informed", high)
     recovered = informed if is_standing(line, informed, low, high) else None
     limits = line.level(low) - 1e-9, line.level(high)
+    beyond = np.log(BEYOND) if line.logarithmic else np.inf
 
     def stop(knots: list[Knot]) -> bool:
         x, t = knots[-1].u[:-1], float(knots[-1].u[-1])
@@ -168,7 +222,7 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
         if recovered is not None and np.max(np.abs(x - recovered)) < SAME:
             return True
         turns = Curve(tuple(knots), "stopped").turns()
-        if len(turns) < 2 or len(turns) % 2 or t <= max(k.u[-1] for k in knots[:-1]):
+        if len(turns) < 2 or len(turns) % 2 or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond:
             return False
         settled = line.settle(informed, line.value(t), tol=1e-5)
         knot = None if settled is None else at_level(line.field, np.append(settled, t), TOL)
@@ -207,9 +261,9 @@ def _without_fold(line: Line, curve: Curve, low: float, high: float) -> Transiti
     if x is None:
         raise SolveError(f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}")
     if np.max(np.abs(x - uninformed.at(high))) < SAME:
-        return Transition(uninformed)
+        return Transition(uninformed, pieces=(curve.knots,))
     informed, appears = _informed_from_above(line, low, high)
-    return Transition(uninformed, informed, appears)
+    return Transition(uninformed, informed, appears, pieces=(curve.knots, *_pieces(informed)), folds=_joined((), appears))
 
 
 def _start(line: Line, name: str, c: float) -> np.ndarray:
@@ -269,8 +323,8 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
         if abs(met[-1] / disappears.value - 1) > 0.05:
             where = f"{line.control} = {met[-1]:g}"
             raise SolveError(f"{line.model.name}: the informed branch meets the trivial one at {where}, not where that loses stability")
-        return Transition(trivial, None, disappears, disappears, continuous=True)
-    return Transition(trivial, informed, appears, disappears)
+        return Transition(trivial, None, disappears, disappears, continuous=True, pieces=_pieces(informed))
+    return Transition(trivial, informed, appears, disappears, pieces=_pieces(informed), folds=_joined((), appears))
 
 
 def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | None:

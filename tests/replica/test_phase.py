@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from replica.cli import app
 from replica.diagram import REGIONS, cusp, phase_diagram
 from replica.errors import InputError, SolveError, StoreError
 from replica.family import Line
-from replica.phase import Thresholds
+from replica.phase import Search, Thresholds
 from replica.phase_plot import draw_phase
 from replica.solve import default_rule
 from replica.store import load, save
@@ -243,11 +244,11 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, mo
     """By dask workers, who are sent the model itself; the column before is not computed again, a failed one stays failed."""
     distributed = pytest.importorskip("distributed")
     whole, path, computed = lines(), tmp_path / "x.h5", []
-    real, rewrite = replica.thresholds, store.rewrite
+    real, rewrite = replica.diagram.search, store.rewrite
 
-    def thresholds(*args: object, **controls: object) -> Thresholds:
-        computed.append(controls["gamma"])
-        return real(*args, **controls)
+    def search(*args: Any) -> Search:
+        computed.append(args[-1]["gamma"])
+        return real(*args)
 
     def interrupted(*args: object, **how: object) -> Path:
         rewrite(*args, **how)
@@ -255,7 +256,7 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, mo
             raise KeyboardInterrupt
         return path
 
-    monkeypatch.setattr("replica.diagram.thresholds", thresholds)
+    monkeypatch.setattr("replica.diagram.search", search)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(store, "rewrite", interrupted)
         lines(file=path)
@@ -287,14 +288,14 @@ def test_the_hard_phase_closes_at_a_cusp() -> None:
 
 
 def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = replica.thresholds
+    real = replica.diagram.search
 
-    def failing(*args: object, **controls: object) -> Thresholds:
-        if controls["gamma"] == 5.0:
+    def failing(*args: Any) -> Search:
+        if args[-1]["gamma"] == 5.0:
             raise SolveError("lost")
-        return real(*args, **controls)
+        return real(*args)
 
-    monkeypatch.setattr("replica.diagram.thresholds", failing)
+    monkeypatch.setattr("replica.diagram.search", failing)
     near = np.nextafter(5.0, 6)
     dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0, near]}, side=0.05)
     assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {"gamma=5": "lost"}
