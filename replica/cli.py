@@ -26,7 +26,7 @@ from . import demo as demonstration
 from . import show as printing
 from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
-from .figures import figure_of
+from .figures import figure_of_all
 from .optimise import run as run_optimise
 from .plot import check_style, drawn_as, save_figure
 from .problem import Settings
@@ -182,7 +182,7 @@ def plot(
         if not datasets[-1].attrs.get("complete", True):
             typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
     with drawn_as(style):
-        save_figure(figure_of(datasets, y), output, force)
+        save_figure(figure_of_all(datasets, y), output, force)
     typer.echo(str(output))
 
 

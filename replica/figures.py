@@ -15,11 +15,13 @@ from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, draw_together
 
 
-def figure_of(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
-    """The figure of a sweep, a phase diagram, a branch map, a curve of fixed points or a simulation; of several sweeps on one axis."""
-    if len(datasets) > 1:
-        return draw_together(datasets, y)
-    (dataset,) = datasets
+def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
+    """The figure of one file, or of several sweeps on one axis."""
+    return draw_together(datasets, y) if len(datasets) > 1 else figure_of(datasets[0], y)
+
+
+def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:
+    """The figure of a sweep, a phase diagram, a branch map, a curve of fixed points or a simulation."""
     if is_branch_map(dataset) and y == "risk":  # other variables are drawn as of the sweep that it also is
         return draw_branches(dataset)
     if is_curve(dataset):
