@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from . import store, subspace_check
+from . import erm_check, store, subspace_check
 from .check import Report
 from .errors import InputError
 from .settings import nearest, resolve
@@ -31,22 +31,41 @@ def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, x
     return subspace_check.check(ascent)
 
 
-CHECKS: dict[str, Check] = {"subspace": _subspace}
+def _erm(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+    planned = erm_check.plan(given, **options)
+    typer.echo(f"replica: trials one by one, one at D = {max(planned.trials.sizes)} takes {planned.memory() / 1e6:.0f} MB", err=True)
+    return erm_check.check(planned, tell=lambda text: typer.echo(f"replica: {text}", err=True))
+
+
+CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
+    "subspace": (_subspace, ("trials", "steps", "batch", "tokens", "dtype", "seed")),
+    "slr-erm": (_erm, ("sizes", "trials", "method", "start", "seed")),
+}
+"""What is run, and the options it has."""
+FLAGS = {"sizes": "D"}
+"""Names on the command line where they differ."""
 
 
 def run(model: str, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str) -> None:
     """One command line; options that are None take the check's own default."""
     if model not in CHECKS:
         raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
+    perform, known = CHECKS[model]
+    options = {name: value for name, value in options.items() if value is not None}
+    for name in options:
+        if name not in known:
+            flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
+            raise InputError(f"the check of {model} has no --{FLAGS.get(name, name)}: it has {flags}")
     if output is not None:
         store.check_target(output, force)
-    report, dataset = CHECKS[model](given, {k: v for k, v in options.items() if v is not None})
+    report, dataset = perform(given, options)
     if output is not None:
         store.save(output, dataset.assign_attrs(command=command), force=force)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         Console().print(report.table())
+        typer.echo("\n".join(report.notes()))
         typer.echo(report.verdict)
     if not report.agrees:
         typer.echo(f"replica: {report.verdict}", err=True)

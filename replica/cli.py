@@ -34,6 +34,7 @@ from .solve import Solution, evaluate
 from .solve import solve as solve_point
 from .sweep import read_over
 from .sweep import run as run_sweep
+from .trials import SIZES
 from .work import Work
 
 app = typer.Typer(
@@ -185,22 +186,31 @@ def phase(
 @app.command()
 def check(
     model: str, settings: Set = None,
-    d: Annotated[int | None, typer.Option("--d", help="Dimension, as --set d=.")] = None,
+    sizes: Annotated[str | None, typer.Option("--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")] = None,
+    method: Annotated[str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")] = None,
+    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (both, the lower objective counts).")] = None,
+    d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
     length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
-    trials: Annotated[int, typer.Option(help="Independent runs.")] = 30,
-    steps: Annotated[int | None, typer.Option(help="Steps [default: chosen by the theory].")] = None,
-    batch: Annotated[int, typer.Option(help="Sequences per step.")] = 1,
-    tokens: Annotated[str, typer.Option(help="projected (exact in law, fast) or explicit (every coordinate).")] = "projected",
-    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32", seed: int = 0, as_json: Json = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every path.")] = None, force: Force = False,
+    steps: Annotated[int | None, typer.Option(help="subspace: steps [default: chosen by the theory].")] = None,
+    batch: Annotated[int | None, typer.Option(help="subspace: sequences per step [default: 1].")] = None,
+    tokens: Annotated[str | None, typer.Option(help="subspace: projected (exact in law, fast) or explicit (every coordinate).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int = 0, as_json: Json = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")] = None, force: Force = False,
 ) -> None:  # fmt: skip
     """Run a simulation and compare it with the theory; exit code 1 if a |z| is above 4.
 
     Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+
+    Example: replica check slr-erm --D 250,500,1000 --set activation=linear --set L=2 --set nu=1 --set Delta=0.1 --set lam_k=0.5
+    --set lam_v=0.5 --set alpha=3
     """
-    sizes = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
-    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in sizes.items())])
-    options = {"trials": trials, "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed}
+    named = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
+    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in named.items())])
+    options = {
+        "sizes": sizes, "trials": trials, "method": method, "start": start,
+        "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed,
+    }  # fmt: skip
     check_command.run(model, given, options, as_json, output, force, _command())
 
 
