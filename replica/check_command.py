@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from . import erm_check, store, subspace_check
+from . import bayes_check, erm_check, store, subspace_check
 from .check import Report
 from .errors import InputError
 from .settings import nearest, resolve
@@ -31,15 +31,21 @@ def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, x
     return subspace_check.check(ascent)
 
 
-def _erm(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
-    planned = erm_check.plan(given, **options)
-    typer.echo(f"replica: trials one by one, one at D = {max(planned.trials.sizes)} takes {planned.memory() / 1e6:.0f} MB", err=True)
-    return erm_check.check(planned, tell=lambda text: typer.echo(f"replica: {text}", err=True))
+def _trials(check: Any) -> Check:
+    """A check by independent trials at several D."""
+
+    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+        planned = check.plan(given, **options)
+        typer.echo(f"replica: trials one by one, one at D = {max(planned.trials.sizes)} takes {planned.memory() / 1e6:.0f} MB", err=True)
+        return check.check(planned, tell=lambda text: typer.echo(f"replica: {text}", err=True))
+
+    return perform
 
 
 CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
     "subspace": (_subspace, ("trials", "steps", "batch", "tokens", "dtype", "seed")),
-    "slr-erm": (_erm, ("sizes", "trials", "method", "start", "seed")),
+    "slr-erm": (_trials(erm_check), ("sizes", "trials", "method", "start", "seed")),
+    "slr-bayes": (_trials(bayes_check), ("sizes", "trials", "start", "damping", "steps", "seed")),
 }
 """What is run, and the options it has."""
 FLAGS = {"sizes": "D"}

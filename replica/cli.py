@@ -189,10 +189,11 @@ def check(
     sizes: Annotated[str | None, typer.Option("--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}].")] = None,
     trials: Annotated[int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")] = None,
     method: Annotated[str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")] = None,
-    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (both, the lower objective counts).")] = None,
+    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (both, the lower objective counts); slr-bayes: uninformed or informed.")] = None,
+    damping: Annotated[float | None, typer.Option(help="slr-bayes: weight on the old messages.")] = None,
     d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
     length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
-    steps: Annotated[int | None, typer.Option(help="subspace: steps [default: chosen by the theory].")] = None,
+    steps: Annotated[int | None, typer.Option(help="subspace: steps [default: chosen by the theory]; slr-bayes: largest number of steps.")] = None,
     batch: Annotated[int | None, typer.Option(help="subspace: sequences per step [default: 1].")] = None,
     tokens: Annotated[str | None, typer.Option(help="subspace: projected (exact in law, fast) or explicit (every coordinate).")] = None,
     dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int = 0, as_json: Json = False,
@@ -208,7 +209,7 @@ def check(
     named = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
     given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in named.items())])
     options = {
-        "sizes": sizes, "trials": trials, "method": method, "start": start,
+        "sizes": sizes, "trials": trials, "method": method, "start": start, "damping": damping,
         "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed,
     }  # fmt: skip
     check_command.run(model, given, options, as_json, output, force, _command())
