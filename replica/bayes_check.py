@@ -54,7 +54,9 @@ class Plan:
         return message_passing.run(drawn, evaluate, alpha, nu, self.start, self.damping, self.steps)
 
 
-def plan(given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any) -> Plan:
+def plan(
+    given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
+) -> Plan:
     """From settings and options."""
     model, values = resolve(MODEL, given)
     if model.options.get("rule", "spiked") != "spiked":

@@ -12,7 +12,7 @@ from rich.table import Table
 
 LIMIT = 4.0
 """|z| above which theory and simulation disagree."""
-COLUMNS = ("theory", "theory_error", "mean", "standard_error", "extrapolated", "extrapolated_error", "z")
+COLUMNS = ("theory", "theory_error", "mean", "standard_error", "extrapolated", "extrapolated_error", "residual", "z")
 NAN = float("nan")
 
 
@@ -22,6 +22,7 @@ class Comparison:
 
     z = (value - theory)/sqrt(error^2 + theory_error^2) with the value extrapolated to D = infinity and its error where there is one,
     else the mean and its standard error. ``sizes`` lists (D, mean, standard error), the largest D being that of ``mean``.
+    What was measured without an error cannot be ``judged``.
     """
 
     name: str
@@ -32,18 +33,28 @@ class Comparison:
     extrapolated: float = NAN
     extrapolated_error: float = NAN
     sizes: tuple[tuple[float, float, float], ...] = ()
+    judged: bool = True
+
+    @property
+    def final(self) -> tuple[float, float]:
+        """What is held against the theory, and its error."""
+        return (self.mean, self.standard_error) if len(self.sizes) < 2 else (self.extrapolated, self.extrapolated_error)
+
+    @property
+    def residual(self) -> float:
+        """Simulation minus theory."""
+        return self.final[0] - self.theory
 
     @property
     def z(self) -> float:
-        value, error = (self.mean, self.standard_error) if len(self.sizes) < 2 else (self.extrapolated, self.extrapolated_error)
-        gap, spread = value - self.theory, float(np.hypot(error, self.theory_error))
-        if spread > 0:
+        gap, spread = self.residual, float(np.hypot(self.final[1], self.theory_error))
+        if spread > 0 or np.isnan(spread):
             return gap / spread
         return 0.0 if gap == 0 else float(np.copysign(np.inf, gap)) if np.isfinite(gap) else float("nan")
 
     def agrees(self, limit: float = LIMIT) -> bool:
-        """|z| <= limit; False for NaN."""
-        return abs(self.z) <= limit
+        """|z| <= limit; False for NaN. Without an error anything finite."""
+        return bool(np.isfinite(self.residual)) if not self.judged else abs(self.z) <= limit
 
 
 def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> Comparison:
@@ -109,7 +120,12 @@ class Report:
         """One sentence."""
         wrong = [c.name for c in self.comparisons if not c.agrees(self.limit)]
         if self.agrees:
-            return f"theory and simulation agree: all |z| <= {self.limit:g}"
+            blind = [c for c in self.comparisons if not c.judged]
+            agree = f"theory and simulation agree: all |z| <= {self.limit:g}" if len(blind) < len(self.comparisons) else "no verdict"
+            if not blind:
+                return agree
+            worst = max(blind, key=lambda c: abs(c.residual))
+            return f"{agree}; {len(blind)} values came without error, their largest residual is {worst.residual:+.3g} ({worst.name})"
         if self.problems and not wrong:
             return f"no verdict, although all |z| <= {self.limit:g}: {'; '.join(self.problems)}"
         because = "".join(f"; {reason}" for reason in (*self.problems, *self.reasons))
@@ -126,16 +142,18 @@ class Report:
 
         rows = [{"name": c.name} | {column: number(getattr(c, column)) for column in COLUMNS} | by_size(c) for c in self.comparisons]
         references = {k: number(v) for k, v in self.references.items()}
-        summary = {"limit": self.limit, "agrees": self.agrees, "verdict": self.verdict, "problems": list(self.problems), "reasons": list(self.reasons)}
+        summary = {"limit": self.limit, "agrees": self.agrees, "verdict": self.verdict}
+        summary |= {"problems": list(self.problems), "reasons": list(self.reasons)}
         return {"model": self.model, "settings": self.settings, "comparisons": rows, "references": references} | summary
 
     def table(self) -> Table:
         """For the terminal."""
         wide = any(len(c.sizes) > 1 for c in self.comparisons)
-        table = Table("", "theory", "simulation", *(("1/D -> 0",) if wide else ()), "z", title=f"{self.model}: theory against simulation")
+        table = Table("", "theory", "simulation", "1/D -> 0" if wide else "residual", "z", title=f"{self.model}: theory against simulation")
         for c in self.comparisons:
-            cells = [(c.theory, c.theory_error), (c.mean, c.standard_error), *([(c.extrapolated, c.extrapolated_error)] if wide else [])]
-            table.add_row(c.name, *(f"{value:.5g} +- {error:.1g}" for value, error in cells), f"{c.z:+.2f}")
+            pairs = ((c.theory, c.theory_error), (c.mean, c.standard_error), (c.extrapolated, c.extrapolated_error))
+            cells = [f"{value:.5g} +- {error:.1g}" for value, error in pairs]
+            table.add_row(c.name, *(cells if wide else [*cells[:2], f"{c.residual:+.2g}"]), f"{c.z:+.2f}")
         return table
 
     def notes(self) -> list[str]:

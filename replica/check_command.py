@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from . import bayes_check, erm_check, store, subspace_check
+from . import bayes_check, erm_check, store, subspace_check, user_check
 from .check import Report
 from .errors import InputError
 from .settings import nearest, resolve
@@ -52,16 +52,36 @@ FLAGS = {"sizes": "D"}
 """Names on the command line where they differ."""
 
 
-def run(model: str, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str) -> None:
-    """One command line; options that are None take the check's own default."""
+def _user(path: Path, model: str | None) -> Check:
+    """The check of a user's own measurements."""
+
+    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+        return user_check.check(path, model, given, tell=lambda text: typer.echo(f"replica: {text}", err=True), **options)
+
+    return perform
+
+
+def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...]]:
+    if file is not None:
+        return _user(file, model), ("start",)
+    if model is None:
+        raise InputError(f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv FILE")
     if model not in CHECKS:
         raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
-    perform, known = CHECKS[model]
+    return CHECKS[model]
+
+
+def run(
+    model: str | None, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str,
+    file: Path | None = None,
+) -> None:  # fmt: skip
+    """One command line; options that are None take the check's own default, ``file`` holds measurements of the user's own."""
+    perform, known = _chosen(model, file)
     options = {name: value for name, value in options.items() if value is not None}
     for name in options:
         if name not in known:
             flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
-            raise InputError(f"the check of {model} has no --{FLAGS.get(name, name)}: it has {flags}")
+            raise InputError(f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}: it has {flags}")
     if output is not None:
         store.check_target(output, force)
     report, dataset = perform(given, options)

@@ -24,6 +24,7 @@ from equations import MODELS
 from . import check_command, phase_command, store, subspace_plot
 from . import demo as demonstration
 from . import show as printing
+from .check_plot import split_checks, with_checks
 from .dataset import failures, to_dataset
 from .errors import InputError, ReplicaError
 from .phase_plot import draw_phase, is_phase_diagram
@@ -152,17 +153,25 @@ def evaluate_at(
 
 @app.command()
 def plot(
-    file: Path, output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
+    files: Annotated[list[Path], typer.Argument(help="A stored sweep, and checks to be drawn on it as dots; or one check.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
     y: Annotated[str, typer.Option(help="Variable to draw.")] = "risk", force: Force = False,
 ) -> None:  # fmt: skip
     """Draw a stored sweep: curves with the hard phase shaded, or a map for two controls.
 
     Also phase diagrams and checks. Example: replica plot slr.h5 -o slr.png
+
+    Example: replica plot slr.h5 check.h5 -o both.png
     """
-    dataset = store.load(file)
-    if not dataset.attrs.get("complete", True):
-        typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
-    save_figure(_figure(dataset, y), output, force)
+    datasets = []
+    for file in files:
+        datasets.append(store.load(file))
+        if not datasets[-1].attrs.get("complete", True):
+            typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
+    curves, checks = split_checks(datasets)
+    if len(curves) > 1:
+        raise InputError(f"{len(curves)} sweeps cannot go on one axis: give one, and checks")
+    save_figure(with_checks(_figure(curves[0], y) if curves else None, curves, checks, y), output, force)
     typer.echo(str(output))
 
 
@@ -185,26 +194,30 @@ def phase(
 
 @app.command()
 def check(
-    model: str, settings: Set = None,
+    model: Annotated[str | None, typer.Argument(help="May be left out if the file of --csv names it in a column.")] = None, settings: Set = None,
     sizes: Annotated[str | None, typer.Option("--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}].")] = None,
     trials: Annotated[int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")] = None,
     method: Annotated[str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")] = None,
-    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (both, the lower objective counts); slr-bayes: uninformed or informed.")] = None,
+    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (the lower objective of both); slr-bayes: uninformed or informed.")] = None,
     damping: Annotated[float | None, typer.Option(help="slr-bayes: weight on the old messages.")] = None,
     d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
     length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
     steps: Annotated[int | None, typer.Option(help="subspace: steps [default: chosen by the theory]; slr-bayes: largest number of steps.")] = None,
     batch: Annotated[int | None, typer.Option(help="subspace: sequences per step [default: 1].")] = None,
     tokens: Annotated[str | None, typer.Option(help="subspace: projected (exact in law, fast) or explicit (every coordinate).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int = 0, as_json: Json = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")] = None, force: Force = False,
+    dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int | None = None,
+    own: Annotated[Path | None, typer.Option("--csv", help="Your own simulations; columns: controls, quantities, <quantity>_error.")] = None,
+    as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")] = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
-    """Run a simulation and compare it with the theory; exit code 1 if a |z| is above 4.
+    """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is above 4.
 
     Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
 
     Example: replica check slr-erm --D 250,500,1000 --set activation=linear --set L=2 --set nu=1 --set Delta=0.1 --set lam_k=0.5
     --set lam_v=0.5 --set alpha=3
+
+    Example: replica check slr-bayes --csv runs.csv --set L=4 --set nu=1 --set Delta=0.01 (columns alpha, q_v, q_v_error)
     """
     named = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
     given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in named.items())])
@@ -212,7 +225,7 @@ def check(
         "sizes": sizes, "trials": trials, "method": method, "start": start, "damping": damping,
         "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed,
     }  # fmt: skip
-    check_command.run(model, given, options, as_json, output, force, _command())
+    check_command.run(model, given, options, as_json, output, force, _command(), own)
 
 
 @app.command()

@@ -65,8 +65,9 @@ def compared(planned: Trials, name: str, values: np.ndarray, theory: float, theo
 
 
 def to_dataset(
-    planned: Trials, results: Mapping[str, np.ndarray], inner: Mapping[str, Any], labels: Mapping[str, dict[str, Any]], report: Report, theory: Solution
-) -> xr.Dataset:
+    planned: Trials, results: Mapping[str, np.ndarray], inner: Mapping[str, Any], labels: Mapping[str, dict[str, Any]], report: Report,
+    theory: Solution,
+) -> xr.Dataset:  # fmt: skip
     """All trials as (size, trial, *inner) variables, the comparisons, and every branch of the theory as ``theory_<name>``."""
     dims = ("size", "trial", *inner)
     variables = {name: (dims[: values.ndim], values, labels.get(name, {})) for name, values in results.items()}

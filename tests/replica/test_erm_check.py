@@ -54,7 +54,7 @@ def test_problems_leave_no_verdict_and_reasons_are_quoted() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"sizes": "100,big"}, "write sizes such as"), ({"sizes": "4"}, "too small"), ({"trials": 1}, "at least 2 trials"), ({"seed": -1}, "negative"),
+        ({"sizes": "100,big"}, "write sizes such as"), ({"sizes": "4"}, "too small"), ({"trials": 1}, "at least 2"), ({"seed": -1}, "negative"),
         ({"method": "lbgfs"}, "did you mean lbfgs"), ({"start": "warm"}, "start"),
     ],
 )  # fmt: skip
