@@ -198,7 +198,7 @@ def check(
     sizes: Annotated[str | None, typer.Option("--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}].")] = None,
     trials: Annotated[int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")] = None,
     method: Annotated[str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")] = None,
-    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, or best (the lower objective of both); slr-bayes: uninformed or informed.")] = None,
+    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, best (the lower of both); slr-bayes: uninformed, informed.")] = None,
     damping: Annotated[float | None, typer.Option(help="slr-bayes: weight on the old messages.")] = None,
     d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
     length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
