@@ -31,13 +31,18 @@ def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, x
     return subspace_check.check(ascent)
 
 
+def _tell(text: str) -> None:
+    typer.echo(f"replica: {text}", err=True)
+
+
 def _trials(check: Any) -> Check:
     """A check by independent trials at several D."""
 
     def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
         planned = check.plan(given, **options)
-        typer.echo(f"replica: trials one by one, one at D = {max(planned.trials.sizes)} takes {planned.memory() / 1e6:.0f} MB", err=True)
-        return check.check(planned, tell=lambda text: typer.echo(f"replica: {text}", err=True))
+        largest, size = max(planned.trials.sizes), planned.memory() / 1e6
+        _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
+        return check.check(planned, tell=_tell)
 
     return perform
 
@@ -56,7 +61,7 @@ def _user(path: Path, model: str | None) -> Check:
     """The check of a user's own measurements."""
 
     def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
-        return user_check.check(path, model, given, tell=lambda text: typer.echo(f"replica: {text}", err=True), **options)
+        return user_check.check(path, model, given, tell=_tell, **options)
 
     return perform
 

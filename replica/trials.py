@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,8 +55,10 @@ def run(planned: Trials, trial: Trial, tell: Told = lambda _: None) -> dict[str,
     """Every trial; arrays of shape (sizes, trials, ...)."""
     rows = []
     for D in planned.sizes:
-        tell(f"D = {D}: {planned.trials} trials")
-        rows.append([trial(D, planned.generator(D, i)) for i in range(planned.trials)])
+        began = time.perf_counter()
+        row = [trial(D, planned.generator(D, 0))]
+        tell(f"D = {D}: {planned.trials} trials of about {time.perf_counter() - began:.1f} s")
+        rows.append(row + [trial(D, planned.generator(D, i)) for i in range(1, planned.trials)])
     return {name: np.array([[found[name] for found in row] for row in rows]) for name in rows[0][0]}
 
 

@@ -2,9 +2,9 @@ r"""Empirical risk minimisation on a data set, with an honest account of how it 
 
     F(k, v) = sum_mu (1/2)(y_mu - sum_l sigma(chi)_l z_l)^2 + (lam_k/2)|k|^2 + (lam_v/2)|v|^2
 
-Two passes over the tokens per gradient (BLAS); what happens to the fields chi, z is the model's own attention, differentiated by JAX.
-Success is judged here, from the gradient at the returned point, not taken from the optimiser. BLAS runs on one thread: its
-threads wait in busy loops, and on a machine with other work a pass over the tokens takes ten times as long with them.
+Four matrix-vector products with the tokens per gradient (BLAS); what happens to the fields chi, z is the model's own attention,
+differentiated by JAX. Success is judged here, from the gradient at the returned point, not taken from the optimiser. BLAS runs on
+one thread: its threads wait in busy loops, and on a machine with other work a pass over the tokens takes ten times as long with them.
 """
 
 from __future__ import annotations
