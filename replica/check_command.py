@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from . import store, subspace_check
+from . import bayes_check, erm_check, store, subspace_check, user_check
 from .check import Report
 from .errors import InputError
 from .settings import nearest, resolve
@@ -31,22 +31,72 @@ def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, x
     return subspace_check.check(ascent)
 
 
-CHECKS: dict[str, Check] = {"subspace": _subspace}
+def _tell(text: str) -> None:
+    typer.echo(f"replica: {text}", err=True)
 
 
-def run(model: str, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str) -> None:
-    """One command line; options that are None take the check's own default."""
+def _trials(check: Any) -> Check:
+    """A check by independent trials at several D."""
+
+    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+        planned = check.plan(given, **options)
+        largest, size = max(planned.trials.sizes), planned.memory() / 1e6
+        _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
+        return check.check(planned, tell=_tell)
+
+    return perform
+
+
+CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
+    "subspace": (_subspace, ("trials", "steps", "batch", "tokens", "dtype", "seed")),
+    "slr-erm": (_trials(erm_check), ("sizes", "trials", "method", "start", "seed")),
+    "slr-bayes": (_trials(bayes_check), ("sizes", "trials", "start", "damping", "steps", "seed")),
+}
+"""What is run, and the options it has."""
+FLAGS = {"sizes": "D"}
+"""Names on the command line where they differ."""
+
+
+def _user(path: Path, model: str | None) -> Check:
+    """The check of a user's own measurements."""
+
+    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+        return user_check.check(path, model, given, tell=_tell, **options)
+
+    return perform
+
+
+def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...]]:
+    if file is not None:
+        return _user(file, model), ("start",)
+    if model is None:
+        raise InputError(f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv FILE")
     if model not in CHECKS:
         raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
+    return CHECKS[model]
+
+
+def run(
+    model: str | None, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str,
+    file: Path | None = None,
+) -> None:  # fmt: skip
+    """One command line; options that are None take the check's own default, ``file`` holds measurements of the user's own."""
+    perform, known = _chosen(model, file)
+    options = {name: value for name, value in options.items() if value is not None}
+    for name in options:
+        if name not in known:
+            flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
+            raise InputError(f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}: it has {flags}")
     if output is not None:
         store.check_target(output, force)
-    report, dataset = CHECKS[model](given, {k: v for k, v in options.items() if v is not None})
+    report, dataset = perform(given, options)
     if output is not None:
         store.save(output, dataset.assign_attrs(command=command), force=force)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         Console().print(report.table())
+        typer.echo("\n".join(report.notes()))
         typer.echo(report.verdict)
     if not report.agrees:
         typer.echo(f"replica: {report.verdict}", err=True)

@@ -35,6 +35,7 @@ from .solve import Solution, evaluate
 from .solve import solve as solve_point
 from .sweep import read_over
 from .sweep import run as run_sweep
+from .trials import SIZES
 from .work import Work
 
 app = typer.Typer(
@@ -162,7 +163,7 @@ def evaluate_at(
 
 @app.command()
 def plot(
-    files: Annotated[list[Path], typer.Argument(help="A stored sweep; several of them go on one axis.")],
+    files: Annotated[list[Path], typer.Argument(help="A stored sweep; several of them go on one axis, checks on them as dots.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
     y: Annotated[str, typer.Option("-y", "--y", help="Variable to draw.")] = "risk", force: Force = False,
     style: Annotated[str, typer.Option(help="default, or paper: one column of a two-column paper.")] = "default",
@@ -172,6 +173,8 @@ def plot(
     Example: replica plot slr.h5 -o slr.png
 
     Example: replica plot bayes.h5 softmax.h5 linear.h5 -o risks.png
+
+    Example: replica plot slr.h5 check.h5 -o both.png
 
     Example: replica plot phase.h5 -o phase.pdf --style paper
     """
@@ -213,24 +216,38 @@ def phase(
 
 @app.command()
 def check(
-    model: str, settings: Set = None,
-    d: Annotated[int | None, typer.Option("--d", help="Dimension, as --set d=.")] = None,
+    model: Annotated[str | None, typer.Argument(help="May be left out if the file of --csv names it in a column.")] = None, settings: Set = None,
+    sizes: Annotated[str | None, typer.Option("--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")] = None,
+    method: Annotated[str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")] = None,
+    start: Annotated[str | None, typer.Option(help="slr-erm: random, informed, best (the lower of both); slr-bayes: uninformed, informed.")] = None,
+    damping: Annotated[float | None, typer.Option(help="slr-bayes: weight on the old messages.")] = None,
+    d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
     length: Annotated[int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")] = None,
-    trials: Annotated[int, typer.Option(help="Independent runs.")] = 30,
-    steps: Annotated[int | None, typer.Option(help="Steps [default: chosen by the theory].")] = None,
-    batch: Annotated[int, typer.Option(help="Sequences per step.")] = 1,
-    tokens: Annotated[str, typer.Option(help="projected (exact in law, fast) or explicit (every coordinate).")] = "projected",
-    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32", seed: int = 0, as_json: Json = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every path.")] = None, force: Force = False,
+    steps: Annotated[int | None, typer.Option(help="subspace: steps [default: chosen by the theory]; slr-bayes: largest number of steps.")] = None,
+    batch: Annotated[int | None, typer.Option(help="subspace: sequences per step [default: 1].")] = None,
+    tokens: Annotated[str | None, typer.Option(help="subspace: projected (exact in law, fast) or explicit (every coordinate).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int | None = None,
+    own: Annotated[Path | None, typer.Option("--csv", help="Your own simulations; columns: controls, quantities, <quantity>_error.")] = None,
+    as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")] = None,
+    force: Force = False,
 ) -> None:  # fmt: skip
-    """Run a simulation and compare it with the theory; exit code 1 if a |z| is above 4.
+    """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is above 4.
 
     Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+
+    Example: replica check slr-erm --D 250,500,1000 --set activation=linear --set L=2 --set nu=1 --set Delta=0.1 --set lam_k=0.5
+    --set lam_v=0.5 --set alpha=3
+
+    Example: replica check slr-bayes --csv runs.csv --set L=4 --set nu=1 --set Delta=0.01 (columns alpha, q_v, q_v_error)
     """
-    sizes = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
-    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in sizes.items())])
-    options = {"trials": trials, "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed}
-    check_command.run(model, given, options, as_json, output, force, _command())
+    named = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
+    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in named.items())])
+    options = {
+        "sizes": sizes, "trials": trials, "method": method, "start": start, "damping": damping,
+        "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed,
+    }  # fmt: skip
+    check_command.run(model, given, options, as_json, output, force, _command(), own)
 
 
 @app.command()

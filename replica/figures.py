@@ -10,14 +10,17 @@ import xarray as xr
 from . import subspace_plot
 from .branch_map import is_branch_map
 from .branch_plot import draw_branches
+from .check_plot import split_checks, with_checks
 from .curve_plot import draw_curve, is_curve
 from .phase_plot import draw_phase, is_phase_diagram
 from .plot import draw, draw_together
 
 
 def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
-    """The figure of one file, or of several sweeps on one axis."""
-    return draw_together(datasets, y) if len(datasets) > 1 else figure_of(datasets[0], y)
+    """The figure of one file, or of several sweeps on one axis; checks are drawn as dots on the sweeps."""
+    curves, checks = split_checks(datasets)
+    figure = draw_together(curves, y) if len(curves) > 1 else figure_of(curves[0], y) if curves else None
+    return with_checks(figure, curves, checks, y)
 
 
 def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:

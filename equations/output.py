@@ -1,0 +1,44 @@
+r"""Output functions of message passing, derived from the log-partition function of a model's channel.
+
+    log Z_out(y, omega) = log sum_l exp(a_l) + const,   g_a = d log Z_out/d omega_a,l,   c_a = -d^2 log Z_out/d omega_a,l^2
+
+a_l is read off the channel of the model, so that message passing and state evolution have one source. Seen from token l the others enter
+through R_l = log sum_{l' != l} exp(a_l') alone, and log Z_out = R_l + log(1 + exp(a_l - R_l)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from .ansatz import Model
+from .location import KEY_FIELD, LABEL, TOKEN, VALUE_FIELD
+from .stable import LogSumExp, Softplus
+
+OMEGA = {"k": sp.Symbol("omega_k", real=True), "v": sp.Symbol("omega_v", real=True)}
+OTHERS = sp.Symbol("R", real=True)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Of one token: the exponent a_l, and per field g and c, in omega_k, omega_v, y, R, the overlaps and the controls."""
+
+    exponent: sp.Expr
+    forces: dict[str, sp.Expr]
+    curvatures: dict[str, sp.Expr]
+
+
+def output(model: Model) -> Output:
+    """The output functions of a model whose channel holds one log-sum over tokens."""
+    (log_sum,) = model.channel.atoms(LogSumExp)
+    plain = {KEY_FIELD[TOKEN]: OMEGA["k"], VALUE_FIELD[TOKEN]: OMEGA["v"]}
+    exponent = log_sum.args[0].subs(log_sum.args[1], TOKEN).xreplace(plain)
+    log_z = OTHERS + Softplus(exponent - OTHERS)
+    forces = {a: log_z.diff(w) for a, w in OMEGA.items()}
+    return Output(exponent, forces, {a: -forces[a].diff(w) for a, w in OMEGA.items()})
+
+
+def symbols(model: Model) -> list[sp.Symbol]:
+    """What the output functions depend on, in the order in which it is given to them."""
+    return [*OMEGA.values(), LABEL, OTHERS, *(q.symbol for q in model.overlaps), *(q.symbol for q in model.controls)]

@@ -1,0 +1,138 @@
+"""Bayes-optimal single-location regression: message passing at finite D against state evolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from equations import Model
+
+from . import trials as trial_runs
+from .check import Report
+from .errors import InputError, SolveError
+from .settings import nearest, resolve
+from .simulate import data, measure, message_passing
+from .simulate.attention import scaled_softmax
+from .solve import Branch, Solution, default_rule, double_precision, evaluator, solve
+from .trials import Told, Trials
+
+MODEL = "slr-bayes"
+STARTS = ("uninformed", "informed")
+PAIRS = {"m_k": "q_k", "q_k": "q_k", "m_v": "q_v", "q_v": "q_v", "risk": "risk"}
+"""What is measured, and what of the theory it tends to: m = q, as the estimate is a posterior mean (Nishimori)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model with its controls, sizes and trials, and how messages are started and damped."""
+
+    model: Model
+    values: dict[str, float]
+    trials: Trials
+    start: str = "uninformed"
+    damping: float = message_passing.DAMPING
+    steps: int = message_passing.MAX_STEPS
+
+    @property
+    def tokens(self) -> int:
+        return int(self.values["L"])
+
+    def memory(self) -> float:
+        """Bytes of the largest trial, or an InputError if the machine has not that much."""
+        return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
+
+    def draw(self, D: int, rng: data.GENERATOR) -> data.Data:
+        alpha, nu, noise = (self.values[n] for n in ("alpha", "nu", "Delta"))
+        return data.draw(rng, "spiked", D, self.tokens, alpha, nu, noise)
+
+    def passed(self, drawn: data.Data, evaluate: message_passing.Channel) -> message_passing.Messages:
+        alpha, nu = self.values["alpha"], self.values["nu"]
+        return message_passing.run(drawn, evaluate, alpha, nu, self.start, self.damping, self.steps)
+
+
+def plan(
+    given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
+) -> Plan:
+    """From settings and options."""
+    model, values = resolve(MODEL, given)
+    if model.options.get("rule", "spiked") != "spiked":
+        raise InputError("there is message passing for spiked data only so far: leave rule out, or use --set rule=spiked")
+    if "L" not in values:
+        raise InputError("a simulation needs one sequence length: give it with --set L=VALUE")
+    if start not in STARTS:
+        raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
+    if not 0 <= damping < 1:
+        raise InputError(f"damping = {damping:g} must be at least 0 and less than 1")
+    steps = message_passing.MAX_STEPS if steps is None else steps
+    if steps < 1:
+        raise InputError(f"steps = {steps} must be at least 1")
+    return Plan(model, values, trial_runs.plan(**options), start, damping, steps)
+
+
+def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+    """All trials, shape (sizes, trials)."""
+    nu, noise = planned.values["nu"], planned.values["Delta"]
+    endings = list(message_passing.Settled)
+    with double_precision():
+        evaluate = message_passing.channel(planned.model, planned.values)
+        predict = measure.predictor(scaled_softmax(np.sqrt(nu)))
+
+        def trial(D: int, rng: data.GENERATOR) -> dict[str, float]:
+            drawn = planned.draw(D, rng)
+            found = planned.passed(drawn, evaluate)
+            risk = measure.test_risk(rng, predict, drawn, found.k, found.v, "spiked", nu, noise)
+            how = {"steps": found.steps, "change": found.change, "ended": endings.index(found.status)}
+            return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
+
+        return trial_runs.run(planned.trials, trial, tell)
+
+
+def state_evolution(model: Model, values: dict[str, float], steps: int, start: str = "uninformed") -> dict[str, np.ndarray]:
+    """Overlaps at t = 0..steps: q <- F(q) with the map of the theory."""
+    names = [q.name for q in model.overlaps]
+    controls = jnp.array([values[q.name] for q in model.controls])
+    with double_precision():
+        update = evaluator(model, default_rule(model, values))
+        path = [np.array([float(model.starts[start][n]) for n in names])]
+        for _ in range(steps):
+            path.append(np.asarray(update(controls, jnp.asarray(path[-1])).update))
+    return dict(zip(names, np.array(path).T, strict=True))
+
+
+def theory(planned: Plan) -> tuple[Solution, Branch]:
+    """Every branch, and the one that message passing from ``planned.start`` follows."""
+    solution = solve(planned.model, **planned.values)
+    branch = solution.branch(planned.start)
+    if not branch.ok:
+        raise SolveError(f"the theory has no solution from the {planned.start} start: {branch.status.value}")
+    return solution, branch
+
+
+def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+    """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
+    solution, branch = theory(planned)
+    tell("theory: done")
+    results = simulate(planned, tell)
+    expected = {**branch.overlaps, **branch.observables}
+    rows = tuple(trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of]) for n, of in PAIRS.items())
+    failed = results["ended"][results["ended"] != 0]
+    problems = (f"{failed.size} of {results['ended'].size} runs: {list(message_passing.Settled)[int(failed[0])].value}",) if failed.size else ()
+    references = {"share of runs that did not converge": failed.size / results["ended"].size, "mean number of steps": float(results["steps"].mean())}
+    report = Report(MODEL, _settings(planned), rows, references, problems=problems, reasons=_reasons(solution, branch))
+    labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
+    return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
+
+
+def _settings(planned: Plan) -> dict[str, Any]:
+    how = {"D": list(planned.trials.sizes), "trials": planned.trials.trials, "seed": planned.trials.seed}
+    return dict(planned.model.options) | planned.values | how | {"start": planned.start, "damping": planned.damping, "steps": planned.steps}
+
+
+def _reasons(solution: Solution, branch: Branch) -> tuple[str, ...]:
+    if len(solution.branches) < 2:
+        return ()
+    return ("there are several branches here, and at finite D a run may end on another one than its start leads to",)

@@ -1,0 +1,81 @@
+"""Independent trials at several sizes D, for the checks of theory against simulation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from .check import Comparison, Report, compare_sizes
+from .dataset import to_dataset as theory_dataset
+from .errors import InputError
+from .solve import Solution
+
+Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
+"""(D, generator) -> numbers by name."""
+Told = Callable[[str], None]
+SIZES, TRIALS = "250,500,1000", 10
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Sizes, trials per size and seed; trial i of a size is the same whatever else is run."""
+
+    sizes: tuple[int, ...]
+    trials: int
+    seed: int
+
+    def generator(self, D: int, trial: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, D, trial])
+
+
+def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, seed: int = 0) -> Trials:
+    """From what a user gives; ``sizes`` as "500,1000,2000" or numbers."""
+    text = SIZES if sizes is None else sizes
+    parts = text.split(",") if isinstance(text, str) else list(text)
+    try:
+        values = tuple(sorted({int(part) for part in parts}))
+    except ValueError:
+        raise InputError(f"cannot read --D {text!r}: write sizes such as 500,1000,2000") from None
+    trials = TRIALS if trials is None else trials
+    if values[0] < 10:
+        raise InputError(f"D = {values[0]} is too small to say anything about D = infinity: use at least 10")
+    if trials < 2:
+        raise InputError("a standard error needs at least 2 trials: use --trials 10")
+    if seed < 0:
+        raise InputError(f"seed = {seed} must not be negative")
+    return Trials(values, trials, seed)
+
+
+def run(planned: Trials, trial: Trial, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+    """Every trial; arrays of shape (sizes, trials, ...)."""
+    rows = []
+    for D in planned.sizes:
+        began = time.perf_counter()
+        row = [trial(D, planned.generator(D, 0))]
+        tell(f"D = {D}: {planned.trials} trials of about {time.perf_counter() - began:.1f} s")
+        rows.append(row + [trial(D, planned.generator(D, i)) for i in range(1, planned.trials)])
+    return {name: np.array([[found[name] for found in row] for row in rows]) for name in rows[0][0]}
+
+
+def compared(planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float) -> Comparison:
+    """``values`` of shape (sizes, trials) against the theory at D = infinity."""
+    return compare_sizes(name, dict(zip(planned.sizes, values, strict=True)), theory, theory_error)
+
+
+def to_dataset(
+    planned: Trials, results: Mapping[str, np.ndarray], inner: Mapping[str, Any], labels: Mapping[str, dict[str, Any]], report: Report,
+    theory: Solution,
+) -> xr.Dataset:  # fmt: skip
+    """All trials as (size, trial, *inner) variables, the comparisons, and every branch of the theory as ``theory_<name>``."""
+    dims = ("size", "trial", *inner)
+    variables = {name: (dims[: values.ndim], values, labels.get(name, {})) for name, values in results.items()}
+    coords = {"size": ("size", list(planned.sizes), {"latex": "D", "long_name": "dimension"}), "trial": np.arange(planned.trials), **inner}
+    branches, compared_rows = theory_dataset(theory), report.to_dataset()
+    branches = branches.rename({name: f"theory_{name}" for name in branches.data_vars})
+    attrs = branches.attrs | compared_rows.attrs
+    return xr.Dataset(variables, coords).merge(branches).merge(compared_rows).assign_attrs(attrs)

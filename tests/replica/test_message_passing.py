@@ -1,0 +1,102 @@
+"""Message passing: derived output functions, and state evolution step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from equations.output import output, symbols
+from replica import InputError, bayes_check
+from replica.cli import app
+from replica.lower import function
+from replica.settings import resolve
+from replica.simulate import message_passing
+
+POINT = {"L": 2, "nu": 1, "Delta": 0.1, "alpha": 0.75}
+
+
+def test_output_functions_are_the_derivatives_of_log_z() -> None:
+    """Against central differences of log sum_l exp(a_l), and the closed forms of theory.md section 6."""
+    model, values = resolve("slr-bayes", POINT | {"L": 3})
+    evaluate = message_passing.channel(model, values)
+    rng = np.random.default_rng(0)
+    omega_k, omega_v = rng.standard_normal((2, 3, 7)) * 2
+    y, V_k, V_v = rng.standard_normal(7), 0.6, 0.3
+
+    def log_z(k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return np.log(np.exp(k - (y - v) ** 2 / (2 * (V_v + 0.1))).sum(axis=0))
+
+    g_k, g_v, curvature = evaluate(omega_k, omega_v, y, V_k, V_v)
+    s = np.exp(omega_k - (y - omega_v) ** 2 / (2 * (V_v + 0.1)) - log_z(omega_k, omega_v))
+    assert g_k == pytest.approx(s) and g_v == pytest.approx(s * (y - omega_v) / (V_v + 0.1))
+    assert float(curvature) == pytest.approx(-np.sum(s * (1 - s)))
+    step = np.zeros((3, 7))
+    step[1] = 1e-5
+    assert g_k[1] == pytest.approx((log_z(omega_k + step, omega_v) - log_z(omega_k - step, omega_v)) / 2e-5, rel=1e-6)
+    assert g_v[1] == pytest.approx((log_z(omega_k, omega_v + step) - log_z(omega_k, omega_v - step)) / 2e-5, rel=1e-6)
+    # the value's curvature, which enters only through its mean E[g_v^2], as a function of its own
+    c_v = function(symbols(model), output(model).curvatures["v"])
+    rest = np.log(np.exp(omega_k[[0, 2]] - (y - omega_v[[0, 2]]) ** 2 / (2 * (V_v + 0.1))).sum(axis=0)) - 0.5 * (1 - V_k)
+    at = (omega_k[1], omega_v[1], y, rest, 1 - V_k, 1 - V_v, *(values[q.name] for q in model.controls))
+    plus, minus = (np.asarray(evaluate(omega_k, omega_v + sign * step, y, V_k, V_v)[1])[1] for sign in (1, -1))
+    assert c_v(*at) == pytest.approx(-(plus - minus) / 2e-5, rel=1e-5, abs=1e-7)
+
+
+def test_a_certain_token_leaves_the_others_finite() -> None:
+    model, values = resolve("slr-bayes", POINT)
+    g_k, g_v, curvature = message_passing.channel(model, values)(np.array([[900.0], [0.0]]), np.zeros((2, 1)), np.ones(1), 0.5, 0.5)
+    assert np.asarray(g_k).ravel() == pytest.approx([1, 0]) and np.isfinite(np.asarray(g_v)).all() and float(curvature) == 0
+
+
+def paths(D: int, trials: int, steps: int, **changes: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    planned = bayes_check.plan(POINT | changes, sizes=str(D), trials=trials, damping=0.0, steps=steps)
+    evaluate = message_passing.channel(planned.model, planned.values)
+    runs = [planned.passed(planned.draw(D, planned.trials.generator(D, i)), evaluate).path for i in range(trials)]
+    return {n: np.array([r[n] for r in runs]) for n in runs[0]}, bayes_check.state_evolution(planned.model, planned.values, steps)
+
+
+def agree(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], limit: float) -> None:
+    for name, values in found.items():
+        theory = expected[bayes_check.PAIRS[name]]
+        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        assert np.all(np.abs(values.mean(axis=0) - theory)[1:] <= limit * error[1:]), (name, values.mean(axis=0), theory, error)
+
+
+def test_message_passing_follows_state_evolution_small() -> None:
+    agree(*paths(300, 12, 5), limit=4)
+
+
+@pytest.mark.slow
+def test_message_passing_follows_state_evolution() -> None:
+    """t = 1..10 at D = 2000 within three standard errors."""
+    agree(*paths(2000, 10, 10), limit=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1.4, 2.5])
+def test_low_noise_converges(alpha: float) -> None:
+    """Delta = 1e-3, D = 2000, inside and beyond the region where the messages oscillate undamped."""
+    planned = bayes_check.plan({"L": 4, "nu": 1, "Delta": 1e-3, "alpha": alpha}, sizes="2000", trials=2)
+    found = planned.passed(planned.draw(2000, planned.trials.generator(2000, 0)), message_passing.channel(planned.model, planned.values))
+    assert found.status is message_passing.Settled.CONVERGED, found.change
+
+
+def test_statuses_and_bad_options() -> None:
+    planned = bayes_check.plan(POINT, sizes="60", trials=2, steps=2)
+    evaluate = message_passing.channel(planned.model, planned.values)
+    drawn = planned.draw(60, planned.trials.generator(60, 0))
+    assert planned.passed(drawn, evaluate).status is message_passing.Settled.MAX_STEPS
+    drawn.y[0] = np.nan
+    assert planned.passed(drawn, evaluate).status is message_passing.Settled.NON_FINITE
+    for wrong, says in (({"damping": 1.0}, "damping"), ({"start": "warm"}, "start"), ({"steps": 0}, "steps")):
+        with pytest.raises(InputError, match=says):
+            bayes_check.plan(POINT, **wrong)
+
+
+@pytest.mark.slow
+def test_command_agrees() -> None:
+    settings = [part for name, value in POINT.items() for part in ("--set", f"{name}={value}")]
+    result = CliRunner().invoke(app, ["check", "slr-bayes", *settings, "--D", "100,200", "--trials", "8"])
+    assert result.exit_code == 0, result.stdout + result.stderr
+    assert "agree" in result.stdout and "mean number of steps" in result.stdout
