@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from .branch_map import UNKNOWN
-from .plot import COLOURS, GREY, label, legend_above, new_figure, round_levels, scaled
+from .plot import COLOURS, fill_cells, label, legend_above, legend_line, new_figure, round_levels, scaled
 
 FILLS = ("#FFFFFF", "#BFE3F7", "#F7EE9B", "#F3C9A5", "#E3B7CE")
 """No branch (all starts failed), one, two, three, four or more."""
@@ -18,9 +18,6 @@ NAMES = ("no branch found", "one branch", "two branches", "three branches", "fou
 
 def draw_branches(dataset: xr.Dataset) -> Any:
     """Cells of the grid by the number of branches, hatched where the best one is unstable, with contours of the gain (if compared)."""
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Patch, Rectangle
-
     over, control = dataset.attrs["over"], dataset.attrs["control"]
     data = dataset.sortby([over, control]).transpose(control, over, "branch")
     figure, (panel,) = new_figure(1)
@@ -29,14 +26,11 @@ def draw_branches(dataset: xr.Dataset) -> Any:
     count, unstable = data["branches"].values, data["rs"].values == 1
     handles = []
     for code in np.unique(count[count != UNKNOWN]):
-        cells = _cells(x, y, count == code)
-        fill = FILLS[min(int(code), 4)]
-        panel.add_collection(PatchCollection([Rectangle(*c) for c in cells], facecolor=fill, edgecolor=fill, linewidth=0.3))
-        handles.append(Patch(facecolor=fill, edgecolor=GREY, linewidth=0.3, label=NAMES[min(int(code), 4)]))
+        kind = min(int(code), len(FILLS) - 1)
+        handles.append(fill_cells(panel, _cells(x, y, count == code), NAMES[kind], facecolor=FILLS[kind], edgecolor=FILLS[kind], linewidth=0.3))
     if unstable.any():
-        cells = [Rectangle(*c) for c in _cells(x, y, unstable)]
-        panel.add_collection(PatchCollection(cells, facecolor="none", edgecolor=HATCH, hatch="////", linewidth=0.0))
-        handles.append(Patch(facecolor="none", edgecolor=HATCH, hatch="////", linewidth=0.0, label="replica symmetry unstable"))
+        style = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0.0}
+        handles.append(fill_cells(panel, _cells(x, y, unstable), "replica symmetry unstable", **style))
     handles += _gain(panel, data)
     panel.set(xlabel=label(data[over]), ylabel=label(data[control]), xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     scaled(panel, *scales)
@@ -46,8 +40,6 @@ def draw_branches(dataset: xr.Dataset) -> Any:
 
 def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
     """Contours of the gain, solid where it is positive; what they are, for the legend."""
-    from matplotlib.lines import Line2D
-
     name = f"{data.attrs['activation']}_gain"
     if name not in data or min(data[name].shape) < 2 or np.isfinite(data[name].values).sum() < 4:
         return []
@@ -61,7 +53,7 @@ def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
         linestyles=["--" if v < 0 else "-" for v in levels],
     )  # fmt: skip
     panel.clabel(drawn, fontsize=6, fmt="%g")
-    return [Line2D([], [], color=COLOURS[6], linewidth=0.7, label=f"gain over linear attention, {label(data[name])}")]
+    return [legend_line(f"gain over linear attention, {label(data[name])}", color=COLOURS[6], linewidth=0.7)]
 
 
 def spacing(values: np.ndarray) -> str:

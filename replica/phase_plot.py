@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from .errors import InputError
-from .plot import COLOURS, label, legend_above, new_figure, round_levels, scaled
+from .plot import COLOURS, label, legend_above, new_figure, round_levels, scaled, shades
 
 FILLS = ("#D9D9D9", "#F7EE9B", "#BFE3F7")
 """Impossible, hard, easy: grey, yellow, sky blue (Okabe-Ito, lightened; opaque, since not every program draws transparency alike)."""
@@ -20,7 +20,6 @@ LINES = (
 MAPS = {"risk": "algorithmic_risk", "algorithmic_risk": "algorithmic_risk", "best_risk": "best_risk"}
 """What may be drawn beside the phases."""
 SHADES = 48
-"""Of the map: more would only make the file larger."""
 
 
 def is_phase_diagram(dataset: xr.Dataset) -> bool:
@@ -84,11 +83,9 @@ def _axes(panel: Any, lines: xr.Dataset) -> None:
 
 def _risk(figure: Any, panel: Any, lines: xr.Dataset, risk: xr.DataArray) -> None:
     """A map of the risk with contours, which are not drawn across the jump where the algorithm finds the informed branch."""
-    from matplotlib import colormaps
-
     over, control = lines.attrs["over"], lines.attrs["control"]
     x, y, values = lines[over].values, lines[control].values, risk.transpose(control, over).values
-    mesh = panel.pcolormesh(x, y, values, cmap=colormaps["cividis"].resampled(SHADES), shading="nearest", rasterized=True)
+    mesh = panel.pcolormesh(x, y, values, cmap=shades(SHADES), shading="nearest", rasterized=True)
     jump = "alpha_alg" if risk.name == "algorithmic_risk" else "alpha_IT"
     past = y[:, None] >= lines[jump].values
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -97,8 +94,8 @@ def _risk(figure: Any, panel: Any, lines: xr.Dataset, risk: xr.DataArray) -> Non
         part = np.where(side, values, np.nan)
         inside = [v for v in levels if np.nanmin(part) < v < np.nanmax(part)] if np.isfinite(part).any() else []
         if inside and min(part.shape) > 1:
-            shades = ["black" if v > (low + high) / 2 else "white" for v in inside]  # the map is bright where the risk is large
-            drawn = panel.contour(x, y, part, levels=inside, colors=shades, linewidths=0.6)
+            inks = ["black" if v > (low + high) / 2 else "white" for v in inside]  # the map is bright where the risk is large
+            drawn = panel.contour(x, y, part, levels=inside, colors=inks, linewidths=0.6)
             panel.clabel(drawn, fontsize=6, fmt="%g")
     figure.colorbar(mesh, ax=panel, label=label(risk))
 

@@ -174,6 +174,29 @@ def legend_above(figure: Any, panel: Any, columns: int = 2, handles: list[Any] |
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
 
 
+def fill_cells(panel: Any, cells: Sequence[tuple[tuple[float, float], float, float]], text: str, **style: Any) -> Any:
+    """Rectangles (corner, width, height) in one style; returns what stands for them in a legend."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Patch, Rectangle
+
+    panel.add_collection(PatchCollection([Rectangle(*c) for c in cells], **style))
+    return Patch(**style, label=text)
+
+
+def legend_line(text: str, **style: Any) -> Any:
+    """A line for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=text, **style)
+
+
+def shades(count: int) -> Any:
+    """The colour map of risks, in so many shades (more only make a file larger); even in lightness, for every colour vision."""
+    from matplotlib import colormaps
+
+    return colormaps["cividis"].resampled(count)
+
+
 def scaled(panel: Any, x: str, y: str) -> None:
     """The scales of both axes; where one is logarithmic, with the values written out."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
