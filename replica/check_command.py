@@ -13,7 +13,7 @@ from rich.console import Console
 
 from . import bayes_check, erm_check, store, subspace_check, user_check
 from .check import Report
-from .errors import InputError
+from .errors import InputError, SolveError
 from .settings import nearest, resolve
 
 Check = Callable[[dict[str, Any], dict[str, Any]], tuple[Report, xr.Dataset]]
@@ -89,7 +89,11 @@ def run(
             raise InputError(f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}: it has {flags}")
     if output is not None:
         store.check_target(output, force)
-    report, dataset = perform(given, options)
+    try:
+        report, dataset = perform(given, options)
+    except SolveError as problem:  # a failed solve, not a mistake of the user's
+        _tell(str(problem))
+        raise typer.Exit(1) from None
     if output is not None:
         store.save(output, dataset.assign_attrs(command=command), force=force)
     if as_json:

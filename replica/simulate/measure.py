@@ -17,6 +17,8 @@ from .attention import Attention
 from .data import GENERATOR, Data, locate
 
 TEST_SAMPLES = 2**16
+FIELDS = 2**19
+"""Fields of each kind drawn at once: memory does not grow with L."""
 
 
 def overlaps(data: Data, k: np.ndarray, v: np.ndarray) -> dict[str, float]:
@@ -37,20 +39,22 @@ def test_risk(
     rng: GENERATOR, predict: Predictor, data: Data, k: np.ndarray, v: np.ndarray, rule: str, nu: float,
     Delta: float, samples: int = TEST_SAMPLES,
 ) -> float:  # fmt: skip
-    """Mean squared error on ``samples`` fresh sequences, label noise added as its variance."""
+    """Mean squared error on ``samples`` fresh sequences (in equal blocks, whose number is rounded up), label noise added as its variance."""
     vectors = np.stack([k, v, data.k_star, data.v_star])
     gram = vectors @ vectors.T / data.D
     values, frame = np.linalg.eigh(gram)  # not Cholesky: k may be k*
     root = frame * np.sqrt(np.maximum(values, 0.0))
-    fields = np.einsum("ab,bln->aln", root, rng.standard_normal((4, data.L, samples)))
-    each = np.arange(samples)
-    if rule == "spiked":
-        location = rng.integers(data.L, size=samples)
-        fields[:, location, each] += np.sqrt(nu) * gram[:, 2:3]
-    else:
-        location = locate(rng, fields[2].T, nu)
-    target = fields[3][location, each]
-    return float(np.mean((target - np.asarray(predict(fields[0], fields[1]))) ** 2)) + Delta
+    block = max(1, min(samples, FIELDS // data.L))
+    each, squares = np.arange(block), []
+    for _ in range(-(-samples // block)):
+        fields = np.einsum("ab,bln->aln", root, rng.standard_normal((4, data.L, block)))
+        if rule == "spiked":
+            location = rng.integers(data.L, size=block)
+            fields[:, location, each] += np.sqrt(nu) * gram[:, 2:3]
+        else:
+            location = locate(rng, fields[2].T, nu)
+        squares.append(np.mean((fields[3][location, each] - np.asarray(predict(fields[0], fields[1]))) ** 2))
+    return float(np.mean(squares)) + Delta
 
 
 @dataclass(frozen=True)

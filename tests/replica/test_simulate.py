@@ -97,7 +97,7 @@ def test_statuses_are_honest() -> None:
     assert exact.status is erm.Ended.STALLED
 
 
-def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens() -> None:
+def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that overlap with everything; fresh D-dimensional tokens as second route."""
     for rule, nu in (("spiked", 2.0), ("max", np.inf)):
         _, _, sigma = setting(activation="softmax", L=3, rule=rule, nu=nu)
@@ -109,6 +109,9 @@ def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens() -> None:
         residual = fresh.y - np.asarray(predict(*fresh.fields(k, v)))
         error = np.std(residual**2) / np.sqrt(fresh.N)
         risk = measure.test_risk(rng, predict, fresh, k, v, rule, nu, 0.1)
+        monkeypatch.setattr(measure, "FIELDS", 3 * 10_000)  # in blocks
+        blocks = measure.test_risk(rng, predict, fresh, k, v, rule, nu, 0.1)
+        assert blocks == pytest.approx(risk, abs=5 * error)
         assert risk - 0.1 == pytest.approx(np.mean(residual**2), abs=5 * error)
 
 

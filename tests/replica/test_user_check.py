@@ -111,3 +111,9 @@ def test_a_check_alone_is_drawn_against_inverse_size_or_its_control(tmp_path: Pa
     panel = draw_check(own, "q").axes[0]
     assert "lambda" in panel.get_xlabel()
     assert points(own, "snr", "q").x.tolist() == [2, 3]
+
+
+def test_a_theory_without_solution_is_a_failure_not_bad_input(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_check, "solve", lambda model, **values: replica.solve(model, settings=replica.Settings(max_steps=1), **values))
+    code, _, err = call("check", "spiked-wigner", "--csv", written(tmp_path / "own.csv", "snr,q", "2,0.9"))
+    assert code == 1 and "line 2: the theory has no solution here" in err
