@@ -77,7 +77,9 @@ def compare_sizes(name: str, samples: Mapping[int, Any], theory: float, theory_e
 
 
 def intercept(size: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[float, float]:
-    """a of mean = a + b/size and its standard error, by weighted least squares."""
+    """a of mean = a + b/size and its standard error, by weighted least squares (unweighted where nothing varies)."""
+    if np.all(error == 0):
+        return intercept(size, mean, np.ones_like(mean))[0], 0.0
     if not np.all(error > 0):  # NaN too
         return NAN, NAN
     design = np.stack([np.ones_like(size), 1 / size], axis=1) / error[:, None]

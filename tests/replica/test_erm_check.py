@@ -29,6 +29,8 @@ def test_extrapolation_recovers_a_line_and_its_error() -> None:
     rng = np.random.default_rng(0)
     found = [intercept(sizes, 0.7 + 3 / sizes + error * rng.standard_normal(3), error) for _ in range(2000)]
     assert np.std([a for a, _ in found]) == pytest.approx(found[0][1], rel=0.05)
+    assert intercept(sizes, 0 * sizes, 0 * sizes) == (0.0, 0.0)
+    assert compare_sizes("x", {100: [0.0, 0.0], 200: [0.0, 0.0]}, 0.0).z == 0
     assert np.isnan(intercept(sizes, sizes, np.array([0.1, 0.0, 0.1]))).all()
 
 
