@@ -224,7 +224,8 @@ QUADRATIC = exponential_average(A * x**2 + B * x + C, x, M, V)
 PLAIN = Average(sp.exp(A * x**2 + B * x + C), x, M, V)
 
 
-@given(a=st.floats(-3, 0.1), b=st.floats(-1.5, 1.5), mean=st.floats(-2, 2), variance=st.floats(0, 2))
+# The quadrature stops at 8.5 standard deviations: what e^{a x^2 + b x} moves there limits the comparison, so a and b are kept small.
+@given(a=st.floats(-3, 0.02), b=st.floats(-1, 1), mean=st.floats(-2, 2), variance=st.floats(0, 2))
 def test_average_of_an_exponential_of_a_quadratic(a: float, b: float, mean: float, variance: float) -> None:
     """Closed form = quadrature, for every a x^2 + b x + c that converges comfortably."""
     assume(abs(a) > 1e-3 and 2 * a * variance < 0.5)

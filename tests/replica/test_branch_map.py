@@ -52,6 +52,7 @@ def test_numbers_are_those_of_single_solves() -> None:
     assert float(found.error_linear_pure_gain) == pytest.approx(float(found.error_best_risk + found.linear_error_risk.min()), rel=2)
 
 
+@pytest.mark.slow
 def test_a_map_is_stored_point_by_point_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linear attention needs no comparison with itself."""
     whole, path, real = phases(activation="linear"), tmp_path / "m.h5", store.rewrite

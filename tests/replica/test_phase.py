@@ -121,6 +121,7 @@ def plain(alpha: float, tol: float = 1e-9) -> tuple[float, int]:
     return branch.overlaps["V"], branch.steps
 
 
+@pytest.mark.slow
 def test_spinodal_agrees_with_bisection_on_plain_iteration() -> None:
     low, high = 1.4, 1.55
     while high - low > 1e-4:

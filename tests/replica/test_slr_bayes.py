@@ -172,6 +172,7 @@ def test_cost_does_not_grow_with_the_length() -> None:
     }
 
 
+@pytest.mark.slow
 def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
     for controls in (
         {"alpha": 1.0, "L": 4, "nu": 1, "Delta": 0.01},

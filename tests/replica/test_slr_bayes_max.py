@@ -157,6 +157,7 @@ def solved(L: int, **controls: float) -> replica.Solution:
     return replica.solve("slr-bayes", rule="max", L=L, settings=Settings(accuracy=2e-2, polish="none"), nodes=rule, **controls)
 
 
+@pytest.mark.slow
 def test_solve_two_tokens() -> None:
     """One compilation: a reference row, no strength, one that a small noise and many samples make nearly perfect."""
     row = solved(2, nu=INF, Delta=0.01, alpha=2.0)

@@ -35,6 +35,7 @@ def test_hard_phase_lies_between_the_thresholds(curve) -> None:
     np.testing.assert_array_equal(hard, inside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flip", [False, True])
 def test_warm_start_changes_no_branch_whatever_the_order(curve, flip: bool) -> None:
     grid = curve.alpha.values[::-1] if flip else curve.alpha.values
