@@ -25,7 +25,7 @@ def best(activation: str, **controls: float) -> replica.Branch:
     return solution.branches[solution.best]
 
 
-MARKED = [pytest.param(r, marks=[pytest.mark.slow] if r["activation"] == "softplus" and r["L"] != "2" else []) for r in ROWS]
+MARKED = [pytest.param(r, marks=[pytest.mark.slow] if r["activation"] == "softplus" else []) for r in ROWS]
 
 
 @pytest.mark.parametrize("row", MARKED, ids=lambda r: "L={L} nu={nu} {activation}".format(**r))

@@ -87,6 +87,7 @@ def test_a_bend_of_the_attention_holds_tokens_and_is_searched_exactly() -> None:
     assert np.all(everywhere.min(axis=0) >= height - 1e-9)
 
 
+@pytest.mark.slow
 def test_held_tokens_do_not_respond() -> None:
     attend, at = ATTENTION["relu"], channel(2, 40)
     search = jax.jit(lambda at, known: valleys.search(attend, at, known)[0])
