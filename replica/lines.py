@@ -82,7 +82,8 @@ def _arranged(
     controls = np.array([[row[q.name] for q in model.controls] for row in rows])
     starts = np.array([start_vector(model, start, row) for row in rows])
     length = len(axes[warm]) if warm else 1
-    return where.reshape(-1, length), starts.reshape(-1, length, starts.shape[1]), controls.reshape(-1, length, controls.shape[1])
+    count = where.size // length  # not -1: a model may have no unknowns, and starts no entries
+    return where.reshape(count, length), starts.reshape(count, length, -1 if starts.size else 0), controls.reshape(count, length, -1)
 
 
 def solve_column(
