@@ -92,5 +92,5 @@ def test_refusals() -> None:
 
 def test_a_model_without_unknowns_is_swept_too() -> None:
     """linear_pure on spiked data: R - Delta = L/(L + nu); its scale is eliminated."""
-    result = sweep("slr-population", over={"nu": [0.5, 2.0]}, activation="linear_pure", L=2, Delta=0, progress=False)
+    result = replica.sweep("slr-population", over={"nu": [0.5, 2.0]}, activation="linear_pure", L=2, Delta=0, progress=False)
     np.testing.assert_allclose(result.excess_risk.values[:, 0], [2 / 2.5, 2 / 4], atol=1e-10)
