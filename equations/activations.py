@@ -43,7 +43,7 @@ ACTIVATIONS = {
         Activation("erf_b0", lambda x: 1 + sp.erf(x), normalised=False),
         Activation("erf_odd", sp.erf, normalised=False, offset=True),
         Activation("sigmoid", Logistic, normalised=False, offset=True),
-        Activation("relu", lambda x: sp.Max(x, 0), normalised=False, offset=True),
+        Activation("relu", lambda x: sp.Max(x, 0), normalised=False, scale=False, offset=True),
         Activation("softplus_elementwise", Softplus, normalised=False, offset=True),
     )
 }
