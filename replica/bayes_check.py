@@ -14,11 +14,12 @@ from equations import Model
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
-from .settings import nearest, resolve
+from .precision import double_precision
+from .settings import nearest
 from .simulate import data, measure, message_passing
 from .simulate.attention import scaled_softmax
-from .solve import Branch, Solution, default_rule, double_precision, evaluator, solve
-from .trials import Told, Trials
+from .solve import Branch, Solution, default_rule, evaluator, solve
+from .trials import Told
 
 MODEL = "slr-bayes"
 STARTS = ("uninformed", "informed")
@@ -27,23 +28,12 @@ PAIRS = {"m_k": "q_k", "q_k": "q_k", "m_v": "q_v", "q_v": "q_v", "risk": "risk"}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A model with its controls, sizes and trials, and how messages are started and damped."""
+class Plan(trial_runs.Plan):
+    """Also how messages are started and damped."""
 
-    model: Model
-    values: dict[str, float]
-    trials: Trials
     start: str = "uninformed"
     damping: float = message_passing.DAMPING
     steps: int = message_passing.MAX_STEPS
-
-    @property
-    def tokens(self) -> int:
-        return int(self.values["L"])
-
-    def memory(self) -> float:
-        """Bytes of the largest trial, or an InputError if the machine has not that much."""
-        return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
 
     def draw(self, D: int, rng: data.GENERATOR) -> data.Data:
         alpha, nu, noise = (self.values[n] for n in ("alpha", "nu", "Delta"))
@@ -58,11 +48,9 @@ def plan(
     given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
 ) -> Plan:
     """From settings and options."""
-    model, values = resolve(MODEL, given)
+    model, values = trial_runs.resolved(MODEL, given)
     if model.options.get("rule", "spiked") != "spiked":
         raise InputError("there is message passing for spiked data only so far: leave rule out, or use --set rule=spiked")
-    if "L" not in values:
-        raise InputError("a simulation needs one sequence length: give it with --set L=VALUE")
     if start not in STARTS:
         raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
     if not 0 <= damping < 1:
@@ -119,17 +107,13 @@ def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Datase
     results = simulate(planned, tell)
     expected = {**branch.overlaps, **branch.observables}
     rows = tuple(trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of]) for n, of in PAIRS.items())
-    failed = results["ended"][results["ended"] != 0]
-    problems = (f"{failed.size} of {results['ended'].size} runs: {list(message_passing.Settled)[int(failed[0])].value}",) if failed.size else ()
-    references = {"share of runs that did not converge": failed.size / results["ended"].size, "mean number of steps": float(results["steps"].mean())}
-    report = Report(MODEL, _settings(planned), rows, references, problems=problems, reasons=_reasons(solution, branch))
+    problems = trial_runs.unconverged(results["ended"], list(message_passing.Settled), "runs")
+    missed = float(np.mean(results["ended"] != 0))
+    references = {"share of runs that did not converge": missed, "mean number of steps": float(results["steps"].mean())}
+    settings = planned.settings(start=planned.start, damping=planned.damping, steps=planned.steps)
+    report = Report(MODEL, settings, rows, references, problems=problems, reasons=_reasons(solution, branch))
     labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
     return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
-
-
-def _settings(planned: Plan) -> dict[str, Any]:
-    how = {"D": list(planned.trials.sizes), "trials": planned.trials.trials, "seed": planned.trials.seed}
-    return dict(planned.model.options) | planned.values | how | {"start": planned.start, "damping": planned.damping, "steps": planned.steps}
 
 
 def _reasons(solution: Solution, branch: Branch) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from .dataset import metadata
 from .family import Line
 from .lower import FLOOR, SAFETY, Lowered, Rule
 from .phase import ACCURACY, NAMES, Search, search
-from .solve import COMPILER_OPTIONS, double_precision
+from .precision import double_precision
+from .solve import COMPILER_OPTIONS
 from .transition import TOL, Standing
 
 ROLES = ("the uninformed branch", "none: between folds", "the informed branch", "a further branch, between folds of two S shapes")

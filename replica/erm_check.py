@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from equations import Model
 from solvers import Status
 
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
-from .settings import nearest, resolve
+from .precision import double_precision
+from .settings import nearest
 from .simulate import data, erm, measure
 from .simulate.attention import attention
-from .solve import Branch, Solution, double_precision, solve
-from .trials import Told, Trials
+from .solve import Branch, Solution, solve
+from .trials import Told
 
 MODEL = "slr-erm"
 STARTS = ("random", "informed")
@@ -29,33 +29,20 @@ WORSE = 1e-7
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A model with its controls, the sizes and trials, the optimiser, and the starts of every trial (the lowest objective counts)."""
+class Plan(trial_runs.Plan):
+    """Also the optimiser, and the starts of every trial (the lowest objective counts)."""
 
-    model: Model
-    values: dict[str, float]
-    trials: Trials
     method: str = "lbfgs"
     starts: tuple[str, ...] = STARTS
-
-    @property
-    def tokens(self) -> int:
-        return int(self.values["L"])
 
     @property
     def ridge(self) -> tuple[float, float]:
         return self.values["lam_k"], self.values["lam_v"]
 
-    def memory(self) -> float:
-        """Bytes of the largest trial, or an InputError if the machine has not that much."""
-        return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
-
 
 def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **options: Any) -> Plan:
     """From settings and options; ``start`` is random, informed, or best (both, the lowest objective counts)."""
-    model, values = resolve(MODEL, given)
-    if "L" not in values:
-        raise InputError("a simulation needs one sequence length: give it with --set L=VALUE")
+    model, values = trial_runs.resolved(MODEL, given)
     if method not in erm.METHODS:
         raise InputError(f"there is no optimiser {method!r}: {nearest(method, erm.METHODS)}")
     if start not in (*STARTS, "best"):
@@ -106,15 +93,10 @@ def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Datase
     expected = {**branch.overlaps, **branch.observables}
     # The error of a sampled theory is twice its standard error.
     rows = tuple(trial_runs.compared(planned.trials, n, best[n], expected[n], branch.error[n] / 2) for n in MEASURED)
-    report = Report(MODEL, settings(planned), rows, _references(results, best, branch), problems=_problems(best), reasons=_reasons(branch))
+    settings = planned.settings(method=planned.method, starts=list(planned.starts))
+    problems = trial_runs.unconverged(best["ended"], list(erm.Ended), "fits")
+    report = Report(MODEL, settings, rows, _references(results, best, branch), problems=problems, reasons=_reasons(branch))
     return report, _dataset(planned, results, solution, report)
-
-
-def settings(planned: Plan) -> dict[str, Any]:
-    """What was run, for the report."""
-    values = {k: v if np.isfinite(v) else str(v) for k, v in planned.values.items()}
-    how = {"D": list(planned.trials.sizes), "trials": planned.trials.trials, "seed": planned.trials.seed}
-    return dict(planned.model.options) | values | how | {"method": planned.method, "starts": list(planned.starts)}
 
 
 def _references(results: dict[str, np.ndarray], best: dict[str, np.ndarray], branch: Branch) -> dict[str, float]:
@@ -125,13 +107,6 @@ def _references(results: dict[str, np.ndarray], best: dict[str, np.ndarray], bra
     for i, start in enumerate(STARTS if results["energy"].shape[-1] > 1 else ()):
         found[f"share of {start} starts in a worse minimum"] = float(np.mean(results["energy"][..., i] > best["energy"] + WORSE))
     return found
-
-
-def _problems(best: dict[str, np.ndarray]) -> tuple[str, ...]:
-    failed = best["ended"][best["ended"] != 0]
-    if not failed.size:
-        return ()
-    return (f"{failed.size} of {best['ended'].size} fits: {list(erm.Ended)[int(failed[0])].value}",)
 
 
 def _reasons(branch: Branch) -> tuple[str, ...]:

@@ -18,8 +18,9 @@ import sympy as sp
 from equations import Model, jacobian
 
 from .lower import SAFETY, SCRAMBLE, Lowered, Rule
+from .precision import double_precision
 from .problem import derived, standard_error
-from .solve import COMPILER_OPTIONS, double_precision
+from .solve import COMPILER_OPTIONS
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""

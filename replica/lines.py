@@ -21,8 +21,9 @@ from equations import Model
 from solvers import Status
 
 from .lower import Rule
+from .precision import double_precision
 from .problem import Point, Settings, point_solver
-from .solve import COMPILER_OPTIONS, MAX_LEVEL, double_precision, judged, settled, start_vector
+from .solve import COMPILER_OPTIONS, MAX_LEVEL, judged, settled, start_vector
 
 FEWEST, MOST, LINES = 32, 128, 32
 """A start's lines are cut into columns of at most ``LINES``, but into no fewer than ``FEWEST`` and no more than ``MOST`` columns."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -280,7 +280,7 @@ def find(model: Model, begin: Mapping[str, float], observable: str, settings: Se
             best = None if solution.best is None else solution.branches[solution.best]
             if best is None or not status.is_point or _near(best, goal.x):
                 break
-            x = np.array([best.overlaps[q.name] for q in model.overlaps])
+            x = _overlaps(best)
         else:  # the best branch at the optimum of each branch is another one
             status = Status.MAX_STEPS
         known = best is not None and status is Status.SUCCESSFUL
@@ -293,16 +293,20 @@ def find(model: Model, begin: Mapping[str, float], observable: str, settings: Se
 
 
 def _best_start(model: Model, values: dict[str, float], settings: Settings) -> np.ndarray:
-    solution = solve(model, settings=Settings(**{**vars(settings), "accuracy": np.inf}), **values)
+    solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
     if solution.best is None:
         return start_vector(model, model.starts["informed"], values)
-    return np.array([solution.branches[solution.best].overlaps[q.name] for q in model.overlaps])
+    return _overlaps(solution.branches[solution.best])
+
+
+def _overlaps(branch: Branch) -> np.ndarray:
+    """In the order of the model's."""
+    return np.array(list(branch.overlaps.values()))
 
 
 def _near(branch: Branch, x: np.ndarray) -> bool:
     """Whether the branch is the one followed on fewer samples."""
-    there = np.array(list(branch.overlaps.values()))
-    return bool(np.all(np.abs(there - x) <= 0.1 * (1 + np.abs(x))))
+    return bool(np.all(np.abs(_overlaps(branch) - x) <= 0.1 * (1 + np.abs(x))))
 
 
 def _search(goal: _Objective, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray, Status]:
@@ -332,13 +336,12 @@ def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.nda
 
     g is the gradient there, H the curvature on the first samples from differences of gradients. NaN where H is not positive.
     """
-    model, step = goal.model, 0.1
-    x = np.array([branch.overlaps[q.name] for q in model.overlaps])
+    step, x = 0.1, _overlaps(branch)
     try:
         curvature = np.array([(goal(t + step * e)[1] - goal(t - step * e)[1]) / (2 * step) for e in np.eye(len(t))])
     except _Stopped:
         return np.full(len(t), np.nan)
-    ensemble = ensemble_at(model, goal.controls(t), FIRST_LEVEL + branch.level)
+    ensemble = ensemble_at(goal.model, goal.controls(t), FIRST_LEVEL + branch.level)
     slope = ensemble.tuned(x, ensemble.search(x, ensemble.unknown()), goal.observable, goal.basis(t))[1]
     curvature = (curvature + curvature.T) / 2
     if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:

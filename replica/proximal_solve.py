@@ -52,6 +52,12 @@ def length_law(model: Model, c: np.ndarray) -> tuple[tuple[int, float], ...]:
     return ((int(c[[q.name for q in model.controls].index("L")]), 1.0),)
 
 
+def samples_of(model: Model, c: np.ndarray, level: int) -> Samples:
+    """The samples of a model at control values ``c``."""
+    nu = c[[q.name for q in model.controls].index("nu")]
+    return samples(length_law(model, c), model.options["rule"], float(nu), level)
+
+
 def settle_starts(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings) -> list[tuple[str, Point, int]]:
     """Every start as (name, judged point, level). Starts that meet on the first level are refined once."""
     known: list[tuple[Point, Point, int]] = []
@@ -85,9 +91,7 @@ def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, l
 
 def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> Ensemble:
     """The map on 2**level samples per set, in pieces of one shape on every level (compiled once)."""
-    names = [q.name for q in model.controls]
-    data = samples(length_law(model, c), model.options["rule"], float(c[names.index("nu")]), level)
-    return Ensemble(model, data, 2 ** (level - FIRST_LEVEL), c)
+    return Ensemble(model, samples_of(model, c, level), 2 ** (level - FIRST_LEVEL), c)
 
 
 def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
@@ -189,8 +193,7 @@ def note(model: Model, point: Point, c: np.ndarray, level: int) -> str:
     """What the status sentence leaves open: in how many samples the minimisation failed."""
     if Status.of(int(point.status)) is not Status.PROX_FAILED:
         return ""
-    law = length_law(model, c)
-    total = SETS * samples(law, model.options["rule"], float(c[[q.name for q in model.controls].index("nu")]), FIRST_LEVEL + level).common.shape[1]
+    total = samples_of(model, c, FIRST_LEVEL + level).common.size
     return f"about {_failures(model, point) * total:.0f} of {total} samples"
 
 

@@ -31,8 +31,9 @@ from . import flow
 from .errors import InputError, SolveError
 from .lower import Lowered, Rule
 from .lower import function as lowered_function
+from .precision import double_precision
 from .settings import resolve
-from .solve import double_precision, solve
+from .solve import solve
 
 MODEL = "subspace"
 

@@ -12,8 +12,9 @@ from solvers import onset as crossing
 from solvers import spectral_radius
 
 from .errors import InputError
+from .precision import double_precision
 from .settings import nearest, number, resolve
-from .solve import default_rule, double_precision, evaluator
+from .solve import default_rule, evaluator
 
 
 def onset(model: str | Model, control: str, between: tuple[float, float], at: dict[str, float] | None = None, **controls: Any) -> float:

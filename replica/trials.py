@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from equations import Model
+
 from .check import Comparison, Report, compare_sizes
 from .dataset import to_dataset as theory_dataset
 from .errors import InputError
+from .settings import printable, resolve
+from .simulate.data import check_memory
 from .solve import Solution
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
@@ -31,6 +36,42 @@ class Trials:
 
     def generator(self, D: int, trial: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, D, trial])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A single-location model of fixed length with its controls, and the sizes and trials."""
+
+    model: Model
+    values: dict[str, float]
+    trials: Trials
+
+    @property
+    def tokens(self) -> int:
+        return int(self.values["L"])
+
+    def memory(self) -> float:
+        """Bytes of the largest trial, or an InputError if the machine has not that much."""
+        return check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
+
+    def settings(self, **how: Any) -> dict[str, Any]:
+        """What was run, for the report."""
+        runs = {"D": list(self.trials.sizes), "trials": self.trials.trials, "seed": self.trials.seed}
+        return dict(self.model.options) | printable(self.values) | runs | how
+
+
+def resolved(name: str, given: Mapping[str, Any]) -> tuple[Model, dict[str, float]]:
+    """The model and its controls, of which L is one."""
+    model, values = resolve(name, given)
+    if "L" not in values:
+        raise InputError("a simulation needs one sequence length: give it with --set L=VALUE")
+    return model, values
+
+
+def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
+    """A sentence on the runs that did not end with the first of ``endings``; ``ended`` holds their positions."""
+    failed = ended[ended != 0]
+    return (f"{failed.size} of {ended.size} {what}: {endings[int(failed[0])].value}",) if failed.size else ()
 
 
 def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, seed: int = 0) -> Trials:
