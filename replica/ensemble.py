@@ -69,12 +69,13 @@ def compiled(model: Model, tokens: int) -> Compiled:
     parts = proximal_map(model, tokens)
     closing = parts.closing
 
-    def averages(x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> jax.Array:
-        return parts.averages(x, c, data, found, closing.first)
-
     def image(x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
         found, _ = parts.warm(x, c, data, known)
-        return averages(x, c, data, found), found
+        return parts.averages(x, c, data, found, closing.first), found
+
+    def averages(x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value = parts.averages(x, c, data, found, closing.first)
+        return value, value
 
     def update_slopes(x: jax.Array, a: jax.Array, c: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         return closing.update(x, a, c), jax.jacfwd(closing.update, argnums=(0, 1))(x, a, c)
@@ -82,7 +83,7 @@ def compiled(model: Model, tokens: int) -> Compiled:
     return Compiled(
         jax.jit(parts.search),
         jax.jit(image),
-        jax.jit(jax.jacfwd(averages), compiler_options=QUICK),
+        jax.jit(jax.jacfwd(averages, has_aux=True), compiler_options=QUICK),
         jax.jit(lambda *a: _details(parts, *a), compiler_options=QUICK),
         jax.jit(lambda *a: _closing(parts, *a), compiler_options=QUICK),
         jax.jit(update_slopes, compiler_options=QUICK),
@@ -184,9 +185,10 @@ class Ensemble:
     def slope(self, x: np.ndarray, minima: Minima) -> np.ndarray:
         """dF/dx."""
         x_ = jnp.asarray(x)
-        a = sum(value for value, _ in _each(lambda piece, k: self._run.image(x_, self._c, piece, k), self._flat, minima.found))
-        _, (by_x, by_a) = self._run.update(x_, a, self._c)
-        return np.asarray(by_x + by_a @ sum(_each(lambda piece, k: self._run.slope(x_, self._c, piece, k), self._flat, minima.found)))
+        results = _each(lambda piece, k: self._run.slope(x_, self._c, piece, k), self._flat, minima.found)
+        slopes, averages = jax.tree.map(lambda *a: sum(a), *results)
+        _, (by_x, by_a) = self._run.update(x_, averages, self._c)
+        return np.asarray(by_x + by_a @ slopes)
 
     def update(self, x: np.ndarray, averages: np.ndarray) -> np.ndarray:
         """F(x) from averages at x."""
