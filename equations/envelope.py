@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.symbol import Str
 
-from .nodes import SampleAverage
+from .nodes import Numerical, SampleAverage
 
 
 class MoreauEnvelope(sp.Expr):
@@ -86,7 +86,7 @@ class MoreauEnvelope(sp.Expr):
         return f"min_{{{', '.join(str(x) for x, *_ in self.fields)}}} [{printer._print(self.minimised)}]"
 
 
-class _AtMinimiser(sp.Expr):
+class _AtMinimiser(Numerical):
     """A number read off the minimiser; ``args[0]`` is the envelope."""
 
     head = ""
@@ -107,13 +107,8 @@ class _AtMinimiser(sp.Expr):
     def free_symbols(self) -> set[sp.Basic]:
         return self.envelope.free_symbols
 
-    def _eval_derivative(self, t: sp.Symbol) -> Any:
-        if t not in self.free_symbols:
-            return sp.S.Zero
-        raise TypeError(f"d({self})/d{t} is the linear response of a minimiser, which is computed numerically")
-
-    def _eval_is_real(self) -> bool:
-        return True
+    def refusal(self, t: sp.Symbol) -> str:
+        return f"d({self})/d{t} is the linear response of a minimiser, which is computed numerically"
 
     def _sympystr(self, printer: Any) -> str:
         return f"{self.head}_{self.labels}" if self.labels else self.head
@@ -171,7 +166,7 @@ RESPONSES = (ForceDivergence, ForceResponse, BasinChange, ProxFailure)
 """What is computed numerically beside the minimiser, and not differentiated."""
 
 
-class AtProx(sp.Expr):
+class AtProx(Numerical):
     """``expr``, in the fields x_a[l] of an envelope, at its minimiser."""
 
     def __new__(cls, expr: Any, envelope: MoreauEnvelope) -> Any:
@@ -181,13 +176,8 @@ class AtProx(sp.Expr):
     def free_symbols(self) -> set[sp.Basic]:
         return self.args[1].free_symbols
 
-    def _eval_derivative(self, t: sp.Symbol) -> Any:
-        if t not in self.free_symbols:
-            return sp.S.Zero
-        raise TypeError(f"d({self})/d{t} needs the linear response of a minimiser, which is computed numerically")
-
-    def _eval_is_real(self) -> bool:
-        return True
+    def refusal(self, t: sp.Symbol) -> str:
+        return f"d({self})/d{t} needs the linear response of a minimiser, which is computed numerically"
 
     def _sympystr(self, printer: Any) -> str:
         return f"({printer._print(self.args[0])} at prox)"

@@ -243,6 +243,22 @@ class TokenAverage(Bound):
         return f"E_tokens[{printer._print(self.body)}]"
 
 
+class Numerical(sp.Expr):
+    """A real number that is computed beside the symbols; what it depends on it is not differentiated with respect to."""
+
+    def refusal(self, t: sp.Symbol) -> str:
+        """Why there is no derivative in ``t``."""
+        return f"d({self})/d{t} is not known in symbols"
+
+    def _eval_derivative(self, t: sp.Symbol) -> Any:
+        if t not in self.free_symbols:
+            return sp.S.Zero
+        raise TypeError(self.refusal(t))
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
 class SampleAverage(Bound):
     """E[body] over iid standard Gaussians: scalars ``common`` and vectors ``tokens`` indexed by ``l`` = 1..L."""
 

@@ -20,6 +20,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
 from .location import LABEL, TOKEN
+from .nodes import Numerical
 
 
 class LocationLaw(sp.Expr):
@@ -161,7 +162,7 @@ class PlantedAverage(sp.Expr):
         return _raised(rf"\mathbb E_{{\omega,y}}\left[{printer._print(self.body)}\right]", exp)
 
 
-class Slope(sp.Expr):
+class Slope(Numerical):
     """d ``average``/d ``t`` of a ``PlantedAverage``, by forward differentiation of its evaluation on fixed samples."""
 
     def __new__(cls, average: PlantedAverage, t: sp.Symbol) -> Any:
@@ -179,13 +180,8 @@ class Slope(sp.Expr):
     def free_symbols(self) -> set[sp.Basic]:
         return self.average.free_symbols
 
-    def _eval_derivative(self, t: sp.Symbol) -> Any:
-        if t not in self.free_symbols:
-            return sp.S.Zero
-        raise TypeError(f"{self} is a derivative by forward differentiation and is not differentiated again")
-
-    def _eval_is_real(self) -> bool:
-        return True
+    def refusal(self, t: sp.Symbol) -> str:
+        return f"{self} is a derivative by forward differentiation and is not differentiated again"
 
     def _sympystr(self, printer: Any) -> str:
         return f"d/d{self.variable} {printer._print(self.average)}"
