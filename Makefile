@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Compilation is most of the time, and one process compiles on one core. A file's tests stay together: they share compiled models.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test slow lint bench wheel-test clean
 
@@ -9,10 +11,10 @@ demo: $(VENV)/.installed
 	$(BIN)/replica demo
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow $(PARALLEL) $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

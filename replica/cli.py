@@ -1,4 +1,4 @@
-"""The command line: ``replica models | show | solve | sweep | phase | eval | check | plot | demo``.
+"""The command line: ``replica models | show | solve | sweep | phase | eval | check | plot | info | export | demo``.
 
 Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input or no place to write, 130 interrupted.
 """
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from equations import MODELS
 
-from . import check_command, phase_command, store
+from . import check_command, export, info, phase_command, store
 from . import demo as demonstration
 from . import show as printing
 from .dataset import failures, to_dataset
@@ -38,9 +38,11 @@ from .sweep import run as run_sweep
 from .trials import SIZES
 from .work import Work
 
+EXIT_CODES = "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input or no place to write; 130 interrupted."
 app = typer.Typer(
-    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, help="Replica-symmetric saddle points: risk curves and phase diagrams."
-)
+    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES,
+    help="Replica-symmetric saddle points: risk curves and phase diagrams.",
+)  # fmt: skip
 
 Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -72,7 +74,9 @@ def models(as_json: Json = False) -> None:
 
 
 @app.command()
-def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX document.")] = False) -> None:
+def show(
+    model: str, settings: Set = None, latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX document.")] = False, as_json: Json = False
+) -> None:  # fmt: skip
     """Print a model: setting, free energy, derived equations, sources.
 
     Example: replica show slr-bayes --latex > slr.tex
@@ -80,7 +84,9 @@ def show(model: str, settings: Set = None, latex: Annotated[bool, typer.Option("
     given = _parsed(settings)
     ready, _ = built(model, given)
     resolve(model, given, partial=[q.name for q in ready.controls])
-    typer.echo(printing.latex(ready) if latex else printing.text(ready))
+    if latex and as_json:
+        raise InputError("--latex and --json are two formats: give one of them")
+    typer.echo(json.dumps(printing.entries(ready)) if as_json else printing.latex(ready) if latex else printing.text(ready))
 
 
 @app.command()
@@ -113,7 +119,7 @@ def sweep(
     over: Annotated[list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")],
     settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
     resume: Resume = False, dask: Dask = None, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0,
-    max_steps: MaxSteps = 100_000, quiet: Quiet = False,
+    max_steps: MaxSteps = 100_000, quiet: Quiet = False, as_json: Json = False,
     optimise: Annotated[str | None, typer.Option(help="Controls to choose at each point such that the risk is smallest, as lam_k,lam_v.")] = None,
 ) -> None:  # fmt: skip
     """Solve a model over a grid and store every branch, as they come.
@@ -133,7 +139,9 @@ def sweep(
         else:
             dataset = run_optimise(model, [n.strip() for n in optimise.split(",")], "risk", grids, {}, how, given, work)
     failed = failures(dataset["status"].values)
-    if not quiet:
+    if as_json:
+        typer.echo(json.dumps({"file": str(output), "points": dataset["status"].size, "failed": failed, "statuses": info.statuses(dataset)}))
+    elif not quiet:
         typer.echo(f"{output}: {dataset['status'].size} points, {failed} failed")
     if failed:
         raise typer.Exit(1)
@@ -166,7 +174,7 @@ def plot(
     files: Annotated[list[Path], typer.Argument(help="A stored sweep; several of them go on one axis, checks on them as dots.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
     y: Annotated[str, typer.Option("-y", "--y", help="Variable to draw.")] = "risk", force: Force = False,
-    style: Annotated[str, typer.Option(help="default, or paper: one column of a two-column paper.")] = "default",
+    style: Annotated[str, typer.Option(help="default, or paper: one column of a two-column paper.")] = "default", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Draw a stored sweep (several on one axis), phase diagram, curve of fixed points, or check.
 
@@ -186,7 +194,7 @@ def plot(
             typer.echo(f"replica: {file} is unfinished: continue it with --resume", err=True)
     with drawn_as(style):
         save_figure(figure_of_all(datasets, y), output, force)
-    typer.echo(str(output))
+    typer.echo(json.dumps({"figure": str(output), "files": [str(f) for f in files]}) if as_json else str(output))
 
 
 @app.command()
@@ -250,10 +258,35 @@ def check(
     check_command.run(model, given, options, as_json, output, force, _command(), own)
 
 
+@app.command("info")
+def describe(file: Path, as_json: Json = False) -> None:
+    """Say what is in a stored file, and which command made it.
+
+    Example: replica info slr.h5
+    """
+    found = info.describe(file)
+    typer.echo(json.dumps(found) if as_json else info.text(found))
+
+
+@app.command("export")
+def export_csv(
+    file: Path, output: Annotated[Path, typer.Option("-o", "--output", help="CSV file; a file with variables of several shapes gives several.")],
+    force: Force = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Write a stored file as CSV: one row for each point, with its controls, values, errors and status.
+
+    Example: replica export slr.h5 -o slr.csv
+    """
+    written = [str(name) for name in export.to_csv(file, output, force=force)]
+    typer.echo(json.dumps({"files": written}) if as_json else "\n".join(written))
+
+
 @app.command()
-def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results")) -> None:
+def demo(folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path("results"), as_json: Json = False) -> None:
     """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
-    demonstration.run(folder, _command())
+    written = demonstration.run(folder, _command(), quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps({"files": [str(name) for name in written]}))
 
 
 def _parsed(settings: list[str] | None) -> dict[str, Any]:

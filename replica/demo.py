@@ -21,19 +21,21 @@ RATIOS = np.concatenate([np.linspace(0.4, 1.1, 8), np.linspace(1.15, 1.71, 29), 
 SETTING = {"L": 4, "nu": 1, "Delta": 1e-4}
 
 
-def run(folder: Path, command: str = "replica demo") -> None:
-    """Write ``demo.h5`` and ``demo.png`` to ``folder`` (made if missing; earlier ones are replaced)."""
+def run(folder: Path, command: str = "replica demo", *, quiet: bool = False) -> tuple[Path, Path]:
+    """Write ``demo.h5`` and ``demo.png`` to ``folder`` (made if missing; earlier ones are replaced); print two tables unless ``quiet``."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is not a folder: choose another with --folder")
     folder.mkdir(parents=True, exist_ok=True)
     population = population_risks(SPIKES, L=4, Delta=SETTING["Delta"])
     bayes = sweep("slr-bayes", over={"alpha": RATIOS}, **SETTING)
-    store.save(folder / "demo.h5", joined(population, bayes).assign_attrs(command=command), force=True)
-    save_figure(figure(population, bayes), folder / "demo.png", force=True)
-    console = Console()
+    file, picture = folder / "demo.h5", folder / "demo.png"
+    store.save(file, joined(population, bayes).assign_attrs(command=command), force=True)
+    save_figure(figure(population, bayes), picture, force=True)
+    console = Console(quiet=quiet)
     console.print(_population_table(population))
     console.print(_bayes_table(bayes))
-    console.print(f"wrote {folder / 'demo.h5'} and {folder / 'demo.png'}")
+    console.print(f"wrote {file} and {picture}")
+    return file, picture
 
 
 def population_risks(spikes: np.ndarray, **controls: Any) -> xr.Dataset:

@@ -5,6 +5,8 @@ Long integrals are named: an equation reads q_hat = ... F_1 ... and a list says 
 
 from __future__ import annotations
 
+from typing import Any
+
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
@@ -29,6 +31,26 @@ def text(model: Model) -> str:
     for title, note in model.notes.items():
         lines += ["", title, *_indent(note)]
     return "\n".join([*lines, "", "Sources", *(f"  {s}" for s in model.sources)])
+
+
+def entries(model: Model) -> dict[str, Any]:
+    """The same as JSON-like values, expressions as SymPy prints them, without names for long integrals."""
+    quantities = {kind: [{"name": q.name, "range": q.range_text(), "scaling": q.scaling, "meaning": q.meaning} for q in getattr(model, kind)]
+                  for kind in ("overlaps", "conjugates", "controls")}  # fmt: skip
+    return {
+        "model": model.name,
+        "title": model.title,
+        "setting": model.setting,
+        **quantities,
+        "options": dict(model.options),
+        "aim": model.best,
+        "free_energy": sp.sstr(model.free_energy),
+        "equations": {str(left): sp.sstr(right) for left, right in derive(model).items()},
+        "observables": {name: sp.sstr(value) for name, value in model.observables.items()},
+        "units": dict(model.units),
+        "notes": dict(model.notes),
+        "sources": list(model.sources),
+    }
 
 
 def _indent(block: str) -> list[str]:

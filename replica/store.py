@@ -87,6 +87,13 @@ def rewrite(path: Name, dataset: xr.Dataset, *, force: bool = True) -> Path:
     return Path(path)
 
 
+def write_text(path: Name, content: str, *, force: bool = False) -> None:
+    """Write a text file, completely or not at all."""
+    check_target(path, force)
+    with _named(path):
+        _write(Path(os.path.realpath(path)), content.encode(), force)
+
+
 @contextlib.contextmanager
 def locked(path: Name) -> Iterator[None]:
     """Keep ``path`` from other writers, on this machine or on others that share the folder.
