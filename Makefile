@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Compilation is most of the time, and one process compiles on one core. A file's tests stay together: they share compiled models.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test slow lint bench wheel-test clean
+.PHONY: demo test slow lint docs bench wheel-test clean
 
 demo: $(VENV)/.installed
 	$(BIN)/replica demo
@@ -19,6 +19,10 @@ slow: $(VENV)/.installed-test
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
 	$(BIN)/pyright
+
+# Into build/docs/index.html; a warning is an error.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
 
 bench: $(VENV)/.installed
 	set -e; for script in $(wildcard benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done

@@ -20,10 +20,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A model and the string options it is built with (the first value of each is the default).
+    """A model and the options it is built with.
 
-    ``free`` reads options of free form: value -> canonical text, None if the value is an ordinary one (a name listed in
-    ``options``, a number for the control of that name), ValueError if it makes no sense.
+    Attributes
+    ----------
+    build : callable
+        Options -> Model.
+    options : dict of name -> tuple of str
+        What each option may be; the first one is the default.
+    docstring : str
+        What the model's file says of it.
+    free : dict of name -> callable
+        Readers of options of free form: value -> canonical text, None if the value is an ordinary one (a name listed in
+        ``options``, a number for the control of that name), ValueError if it makes no sense.
     """
 
     build: Callable[..., Model]

@@ -137,8 +137,19 @@ def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) ->
     Parameters
     ----------
     model : Model
+        Its free energy is all that is used.
     rewrite : callable, optional
         Route of evaluation; ``model.exact`` by default.
+
+    Returns
+    -------
+    dict of symbol -> expression
+        One equation for each conjugate and each overlap.
+
+    Raises
+    ------
+    ModelError
+        The coupling does not pair every overlap with a conjugate, or a term contains what belongs to the other.
     """
     rewrite = rewrite or model.exact
     channel, prior = rewrite(model.channel), rewrite(model.prior)
@@ -169,7 +180,20 @@ def _check_parts(model: Model, pairing: sp.Matrix, overlaps: list[sp.Symbol], ha
 
 
 def jacobian(equations: Equations, arguments: list[sp.Symbol], values: list[sp.Symbol]) -> sp.Matrix:
-    """d values / d arguments of derived equations, by the same derivative rules (finite at v = 0)."""
+    """d values / d arguments of derived equations, by the same derivative rules (finite at v = 0).
+
+    Parameters
+    ----------
+    equations : dict of symbol -> expression
+        What ``derive`` returns.
+    arguments, values : lists of symbols
+        With respect to which, and which equations.
+
+    Returns
+    -------
+    Matrix
+        Shape (values, arguments).
+    """
     return sp.Matrix([[equations[v].diff(a) for a in arguments] for v in values])
 
 

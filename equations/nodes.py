@@ -160,7 +160,18 @@ def _sift(body: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr, focus: 
 
 
 def by_parts(expr: sp.Expr) -> sp.Expr:
-    """Gaussian integration by parts: E[(x - m) f(x)] -> v E[f'(x)] in every average that has this form."""
+    """Gaussian integration by parts: E[(x - m) f(x)] -> v E[f'(x)] in every average that has this form.
+
+    Parameters
+    ----------
+    expr : expression
+        With averages of this form anywhere.
+
+    Returns
+    -------
+    expression
+        Equal to ``expr``.
+    """
 
     def rule(average: Average) -> sp.Expr:
         x, deviation = average.variable, average.variable - average.mean

@@ -147,6 +147,16 @@ def stabilise(expr: sp.Expr) -> sp.Expr:
     log(erfc x), log(1 + erf x), log(1 + e^x), log(cosh x) and log(sum_l e^{g_l}) are recognised, also to a
     power and with factors in front. Do this before differentiating: the raw derivative of log f is f'/f,
     and both may be inf.
+
+    Parameters
+    ----------
+    expr : expression
+        As one writes it.
+
+    Returns
+    -------
+    expression
+        Equal to ``expr``, of functions that have stable derivatives and a row in the table of ``replica.lower``.
     """
     return expr.replace(lambda e: isinstance(e, sp.log), _stable_log)
 

@@ -107,12 +107,36 @@ _TABLE = {
 
 
 def quantity(name: str, **changes: object) -> Quantity:
-    """The table's entry ``name``, with ``changes`` to its fields."""
+    """The table's entry ``name``, with ``changes`` to its fields.
+
+    Parameters
+    ----------
+    name : str
+        One of the table's: alpha, L, nu, Delta, lam_k, lam_v, snr, q, q_k, q_v, ...
+    **changes
+        Fields of ``Quantity``, such as ``meaning`` or ``high``.
+
+    Returns
+    -------
+    Quantity
+        The entry; the table itself does not change.
+    """
     return replace(_TABLE[name], **changes)  # type: ignore[arg-type]
 
 
 def conjugate(overlap: Quantity) -> Quantity:
-    """The conjugate ``<name>_hat`` of an overlap: a field strength, non-negative in Bayes-optimal models."""
+    """The conjugate ``<name>_hat`` of an overlap: a field strength, non-negative in Bayes-optimal models.
+
+    Parameters
+    ----------
+    overlap : Quantity
+        Named in the table or not.
+
+    Returns
+    -------
+    Quantity
+        With the scaling of the overlap.
+    """
     head, _, tail = (overlap.latex or overlap.name).partition("_")
     latex = rf"\hat {head}" + (f"_{tail}" if tail else "")
     return Quantity(f"{overlap.name}_hat", latex, meaning=f"conjugate of {overlap.name}", scaling=overlap.scaling)

@@ -19,17 +19,19 @@ from .curve import curve  # noqa: E402
 from .dataset import to_dataset  # noqa: E402
 from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
+from .export import to_tables  # noqa: E402
 from .lower import Rule  # noqa: E402
 from .optimise import Optimum, optimise  # noqa: E402
 from .phase import Thresholds, thresholds  # noqa: E402
 from .problem import Settings  # noqa: E402
 from .response import onset  # noqa: E402
-from .solve import Branch, Solution, evaluate, solve  # noqa: E402
+from .solution import Branch, Solution  # noqa: E402
+from .solve import evaluate, solve  # noqa: E402
 from .store import load, save  # noqa: E402
 from .sweep import sweep  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
     "StoreError", "Thresholds", "curve", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram", "save", "solve", "solvers", "sweep",
-    "thresholds", "to_dataset",
+    "thresholds", "to_dataset", "to_tables",
 ]  # fmt: skip

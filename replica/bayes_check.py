@@ -18,7 +18,8 @@ from .precision import double_precision
 from .settings import nearest
 from .simulate import data, measure, message_passing
 from .simulate.attention import scaled_softmax
-from .solve import Branch, Solution, default_rule, evaluator, solve
+from .solution import Branch, Solution
+from .solve import default_rule, evaluator, solve
 from .trials import Told
 
 MODEL = "slr-bayes"

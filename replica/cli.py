@@ -31,7 +31,8 @@ from .optimise import run as run_optimise
 from .plot import check_style, drawn_as, save_figure
 from .problem import Settings
 from .settings import assignments, built, resolve
-from .solve import Solution, evaluate
+from .solution import Solution
+from .solve import evaluate
 from .solve import solve as solve_point
 from .sweep import read_over
 from .sweep import run as run_sweep

@@ -16,7 +16,7 @@ from solvers import Status
 from .lines import Column
 from .problem import Point, Settings
 from .rule import Rule
-from .solve import Solution
+from .solution import Solution
 from .store import versions
 
 
@@ -104,7 +104,18 @@ def metadata(model: Model, fixed: dict[str, float], rule: Rule | None = None) ->
 
 
 def to_dataset(solution: Solution) -> xr.Dataset:
-    """A single solution as a dataset with the one dimension ``branch``, to be stored."""
+    """A single solution as a dataset with the one dimension ``branch``, to be stored.
+
+    Parameters
+    ----------
+    solution : Solution
+        What ``solve`` returns.
+
+    Returns
+    -------
+    xarray.Dataset
+        Overlaps, conjugates, observables, free energy, their errors, status, residual; settings and versions as attributes.
+    """
     branches = solution.branches
     names = {k for b in branches for k in (*b.overlaps, *b.conjugates, *b.observables)}
 

@@ -66,7 +66,7 @@ def phase_diagram(
 
     Parameters
     ----------
-    model, control, within, accuracy, nodes
+    model, control, within, accuracy, nodes : optional but for the model
         As in ``thresholds``. In a map of branches, ``accuracy`` is that of ``Settings``.
     over : dict with one control -> values
         One column each; columns are independent and run on two threads.

@@ -17,7 +17,8 @@ from .precision import double_precision
 from .settings import nearest
 from .simulate import data, erm, measure
 from .simulate.attention import attention
-from .solve import Branch, Solution, solve
+from .solution import Branch, Solution
+from .solve import solve
 from .trials import Told
 
 MODEL = "slr-erm"

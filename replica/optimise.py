@@ -31,7 +31,8 @@ from .problem import Settings
 from .proximal_solve import FIRST_LEVEL, ensemble_at, fixed_point
 from .rule import Rule
 from .settings import built, nearest, number, resolve
-from .solve import Branch, Solution, check, completed, solve, start_vector
+from .solution import Branch, Solution
+from .solve import check, completed, solve, start_vector
 from .store import Name
 from .sweep import axes_of
 from .work import Work, gathered, opened, progress_bar

@@ -102,6 +102,7 @@ def thresholds(
     Returns
     -------
     Thresholds
+        ``alpha_inf``, ``alpha_IT``, ``alpha_alg`` (None where there is none in the range) with their errors.
 
     Raises
     ------

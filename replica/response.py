@@ -25,13 +25,20 @@ def onset(model: str | Model, control: str, between: tuple[float, float], at: di
     Parameters
     ----------
     model : str or Model
+        One that is solved by iteration.
     control : str
+        The one that is varied.
     between : (low, high)
         The radius must cross 1 between these values.
     at : dict, optional
         Overlaps of the fixed point; all zero by default.
     **controls
         The other controls.
+
+    Returns
+    -------
+    float
+        To 1e-12, with the averages of the default rule.
 
     Raises
     ------

@@ -92,29 +92,42 @@ def _equations(model: Model) -> list[str]:
 
 def latex(model: Model) -> str:
     """A complete LaTeX document (needs amsmath alone)."""
-    symbols = {q.symbol: q.label for q in model.quantities}
-    printer = LatexPrinter({"symbol_names": symbols, "mul_symbol": None})
-    short, names = _abbreviated(model)
-    body = [
-        rf"\section*{{{_escape(model.title)}}}",
-        _escape(model.setting),
-        r"\subsection*{Free energy}",
-        _display(printer.doprint(model.free_energy)),
-    ]
-    body.append(r"\subsection*{Equations, derived}")
-    for left, right in short.items():
-        objective = "J" if model.path == "flow" else "R"
-        head = printer.doprint(left) if model.conjugates else rf"\frac{{\partial {objective}}}{{\partial {printer.doprint(left)}}}"
-        body.append(_display(f"{head} = {printer.doprint(right)}" + ("" if model.conjugates or model.path == "flow" else " = 0")))
-    if names:
-        body.append("where")
-        body += [_display(f"{printer.doprint(s)} = {printer.doprint(e)}") for s, e in names.items()]
-    body.append(r"\subsection*{Observables}")
-    labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
-    body += [_display(f"{labels[k]} = {printer.doprint(v)}") for k, v in model.observables.items()]
+    body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting)]
+    for title, equations in _derivation(model).items():
+        body += [rf"\subsection*{{{title}}}", *(_display(e) for e in equations)]
     body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
     head = r"\documentclass{article}" + "\n" + r"\usepackage{amsmath,amssymb}" + "\n" + r"\begin{document}" + "\n" + r"\allowdisplaybreaks"
     return "\n".join([head, *body, r"\end{document}", ""])
+
+
+def page(model: Model, docstring: str) -> str:
+    """A page of the documentation (MyST Markdown): what the model's file says of it, and its derivation."""
+    lines = [f"# {model.name}", "", model.title, "", "```text", *docstring.strip().splitlines(), "```", ""]
+    for title, equations in _derivation(model).items():
+        lines += [f"## {title}", ""]
+        for equation in equations:
+            lines += ["```{math}", equation, "```", ""]
+    return "\n".join([*lines, f"`replica show {model.name}` prints the same as text, with `--latex` as a LaTeX document.", ""])
+
+
+def _derivation(model: Model) -> dict[str, list[str]]:
+    """Section -> displayed equations, in LaTeX."""
+    printer = LatexPrinter({"symbol_names": {q.symbol: q.label for q in model.quantities}, "mul_symbol": None})
+    short, names = _abbreviated(model)
+    objective, zero = ("J", "") if model.path == "flow" else ("R", " = 0")
+
+    def equation(left: sp.Symbol, right: sp.Expr) -> str:
+        label, value = printer.doprint(left), printer.doprint(right)
+        return f"{label} = {value}" if model.conjugates else rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
+
+    labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
+    sections = {
+        "Free energy": [printer.doprint(model.free_energy)],
+        "Equations, derived": [equation(left, right) for left, right in short.items()],
+        "where": [f"{printer.doprint(s)} = {printer.doprint(e)}" for s, e in names.items()],
+        "Observables": [f"{labels[k]} = {printer.doprint(v)}" for k, v in model.observables.items()],
+    }
+    return {title: equations for title, equations in sections.items() if equations}
 
 
 def _display(equation: str) -> str:

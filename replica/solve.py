@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -23,107 +23,10 @@ from .precision import double_precision
 from .problem import Point, Settings, point_solver, problem
 from .proximal_solve import note, settle, settle_starts
 from .settings import nearest, printable, resolve
+from .solution import Branch, Solution, best_branch, branch_of, json_safe, merged
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A fixed point reached from one start (or several, joined by "+").
-
-    Attributes
-    ----------
-    start : str
-    overlaps, conjugates, observables : dict of name -> float
-    free_energy : float
-        Phi per dimension (the objective, for a model without conjugates).
-    status : Status
-    residual : float
-        Undamped, max|F(x) - x|.
-    error : dict of name -> float
-        Error estimates of overlaps, conjugates, observables and ``free_energy``.
-    steps : int
-        Evaluations of the map.
-    spectral_radius : float
-        Of dF/dx: below 1 the branch is stable. For a flow, of its time-one map: e^rate.
-    level : int
-        Refinements of the node sets that were needed.
-    note : str
-        What the sentence of ``status`` leaves open, such as in how many samples a minimisation failed.
-    """
-
-    start: str
-    overlaps: dict[str, float]
-    conjugates: dict[str, float]
-    free_energy: float
-    observables: dict[str, float]
-    status: Status
-    residual: float
-    error: dict[str, float]
-    steps: int
-    spectral_radius: float
-    level: int = 0
-    note: str = ""
-
-    @property
-    def message(self) -> str:
-        """The sentence of the status, with its note."""
-        return f"{self.status.value} ({self.note})" if self.note else self.status.value
-
-    @property
-    def ok(self) -> bool:
-        return self.status.is_point
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Every branch of a model at one point; ``best`` indexes the equilibrium one (None if none succeeded)."""
-
-    model: Model
-    controls: dict[str, float]
-    branches: tuple[Branch, ...]
-    best: int | None
-    settings: Settings = field(default_factory=Settings)
-
-    def branch(self, start: str) -> Branch:
-        """The branch reached from ``start``."""
-        for branch in self.branches:
-            if start in branch.start.split("+"):
-                return branch
-        raise InputError(f"{self.model.name} has no start {start!r}: {nearest(start, self.model.starts)}")
-
-    @property
-    def risks(self) -> dict[str, float]:
-        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the model has them (a Bayes-optimal one)."""
-        if self.best is None or self.model.path != "compiled" or "uninformed" not in self.model.starts or "risk" not in self.model.observables:
-            return {}
-        return {"algorithmic": self.branch("uninformed").observables["risk"], "information_theoretic": self.branches[self.best].observables["risk"]}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object that ``replica solve --json`` prints (NaN as null)."""
-        about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
-        if self.model.path == "flow":
-            return _json_safe(about | {"fixed_points": [flow.describe(b) for b in self.branches]})
-        phi = "free_entropy" if self.model.best == "largest" else "objective"
-        branches = [
-            {
-                "start": b.start, "overlaps": b.overlaps, "conjugates": b.conjugates, phi: b.free_energy, "observables": b.observables,
-                "status": b.status.value, "residual": b.residual, "error": b.error, "steps": b.steps,
-                "spectral_radius": b.spectral_radius, "level": b.level, **({"note": b.note} if b.note else {}),
-            }
-            for b in self.branches
-        ]  # fmt: skip
-        result = about | {"branches": branches, "best": self.best}
-        return _json_safe(result | ({"risk": self.risks} if self.risks else {}))
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _json_safe(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_safe(v) for v in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def solve(
@@ -188,7 +91,7 @@ def solve(
 
 def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) -> list[Branch]:
     """The distinct points among those found, (start, point, level); a trained predictor's by energy, failures last."""
-    branches = _merge([_branch(model, name, point, level) for name, point, level in found])
+    branches = merged([branch_of(model, name, point, level) for name, point, level in found])
     if model.path == "proximal":
         notes = {name: note(model, point, c, level) for name, point, level in found}
         branches = [replace(b, note=notes[b.start.split("+")[0]]) for b in branches]
@@ -309,51 +212,25 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
     return judged(model, point, settings)
 
 
-def _branch(model: Model, start: str, point: Point, level: int) -> Branch:
-    def named(names: Any, values: np.ndarray) -> dict[str, float]:
-        return {n: float(v) for n, v in zip(names, values, strict=True)}
-
-    overlaps, hats = [q.name for q in model.overlaps], [q.name for q in model.conjugates]
-    error = named(overlaps, point.error_x) | named(hats, point.error_hats) | named(model.observables, point.error_observables)
-    return Branch(
-        start, named(overlaps, point.x), named(hats, point.hats), float(point.free_energy), named(model.observables, point.observables),
-        Status.of(int(point.status)), float(point.residual), error | {"free_energy": float(point.error_free_energy)}, int(point.steps),
-        float(point.radius), level,
-    )  # fmt: skip
-
-
-def same(a: Branch, b: Branch) -> bool:
-    """Whether two branches are one point within their errors (and 1e-7)."""
-    close = all(abs(a.overlaps[k] - b.overlaps[k]) <= 1e-7 + a.error[k] + b.error[k] for k in a.overlaps)
-    return a.ok and b.ok and close
-
-
-def _merge(branches: list[Branch]) -> list[Branch]:
-    """One entry per distinct point; its start names join those that reached it."""
-    kept: list[Branch] = []
-    for branch in branches:
-        twin = next((i for i, k in enumerate(kept) if same(k, branch)), None)
-        if twin is None:
-            kept.append(branch)
-        else:
-            kept[twin] = replace(kept[twin], start=f"{kept[twin].start}+{branch.start}")
-    return kept
-
-
-def best_branch(model: Model, branches: list[Branch]) -> int | None:
-    """Index of the successful branch with the best free energy."""
-    good = [i for i, b in enumerate(branches) if b.ok]
-    pick = max if model.best == "largest" else min
-    return pick(good, key=lambda i: branches[i].free_energy) if good else None
-
-
 def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
+    Parameters
+    ----------
+    model : str or Model
+        A registered name, or a model of your own.
+    at : dict of overlap -> value
+        All overlaps of the model, inside their ranges.
+    nodes : Rule, optional
+        Node sets; those of ``solve`` by default.
+    **controls
+        Controls and options of the model.
+
     Returns
     -------
-    dict with ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or
-    ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
+    dict
+        ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or ``objective``,
+        ``observables``, ``residual`` and ``spectral_radius``.
     """
     built, values = resolve(model, controls)
     if built.path == "proximal":
@@ -370,7 +247,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     if built.path == "flow":
         with double_precision():
-            return _json_safe(flow.evaluation(built, values, at))
+            return json_safe(flow.evaluation(built, values, at))
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
         state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
@@ -383,7 +260,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
         "observables": {k: float(v) for k, v in zip(built.observables, state.observables, strict=True)},
         "residual": float(np.max(np.abs(state.update - x), initial=0.0)), "spectral_radius": radius,
     }  # fmt: skip
-    return _json_safe(result)
+    return json_safe(result)
 
 
 @cache

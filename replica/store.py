@@ -72,6 +72,16 @@ def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
         Variables of real numbers, bools or text; attributes of JSON-like values, tuples and arrays.
     force : bool
         Replace an existing file.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    StoreError
+        The name is taken, the folder is missing or full, another run is writing there, or a value has no encoding.
     """
     check_target(path, force)
     with _named(path), contextlib.suppress(FileNotFoundError):  # without a lock file nobody else is at it
@@ -264,7 +274,23 @@ def _put_attributes(stored: Any, attrs: Mapping[Any, Any], **metadata: Any) -> N
 
 
 def load(path: Name) -> xr.Dataset:
-    """Read what ``save`` wrote, into memory; StoreError says why it cannot be read and what to do."""
+    """Read what ``save`` wrote, into memory; StoreError says why it cannot be read and what to do.
+
+    Parameters
+    ----------
+    path : path
+        A file of this package, of any schema version up to its own.
+
+    Returns
+    -------
+    xarray.Dataset
+        Equal to what was saved, attributes included.
+
+    Raises
+    ------
+    StoreError
+        It says why the file cannot be read, and what to do.
+    """
     try:
         with open(path, "rb") as stream:
             if stream.read(8) != b"\x89HDF\r\n\x1a\n":

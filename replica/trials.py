@@ -18,7 +18,7 @@ from .dataset import to_dataset as theory_dataset
 from .errors import InputError
 from .settings import printable, resolve
 from .simulate.data import check_memory
-from .solve import Solution
+from .solution import Solution
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
 """(D, generator) -> numbers by name."""

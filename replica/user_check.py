@@ -17,7 +17,8 @@ from .check import Comparison, Report
 from .dataset import metadata
 from .errors import InputError, SolveError
 from .settings import nearest, resolve
-from .solve import Branch, Solution, solve
+from .solution import Branch, Solution
+from .solve import solve
 from .trials import Told
 
 ERROR = "error"

@@ -20,8 +20,27 @@ def anderson(
 ) -> Iteration:
     """Accelerate the fixed-point iteration of ``f`` from an iterate of ``fixed_point``.
 
-    ``memory`` defaults to min(n, 5). Returns an ``Iteration`` whose ``steps`` include those of ``start``.
     It polishes: it does not choose a branch, and may jump to another one; the caller compares.
+
+    Parameters
+    ----------
+    f : callable
+        The map, shape (n,) -> (n,).
+    start : Iteration
+        Where to begin, with the evaluations already spent.
+    tol : float
+        On the undamped residual max|f(x) - x|.
+    max_steps : int
+        Largest number of evaluations, those of ``start`` included.
+    memory : int, optional
+        Iterates that are combined; min(n, 5) by default.
+    box : Box, optional
+        Domain; leaving it ends the iteration.
+
+    Returns
+    -------
+    Iteration
+        Its ``steps`` include those of ``start``; the status is one of those of ``fixed_point``.
     """
     n = start.x.shape[0]
     memory = min(n, 5) if memory is None else memory

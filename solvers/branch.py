@@ -41,8 +41,25 @@ def follow(
 ) -> Iteration:
     """The fixed point that plain iteration from ``x0`` reaches, in fewer evaluations.
 
-    Parameters are those of ``fixed_point``; ``polish`` names the accelerator ("none": plain iteration
-    alone) and ``jacobian`` serves "newton". ``steps`` counts every evaluation of ``f``.
+    The accelerator's answer is taken only if it lies where plain iteration was going. ``steps`` counts every evaluation of ``f``.
+
+    Parameters
+    ----------
+    f : callable
+        The map, shape (n,) -> (n,).
+    x0 : array, shape (n,)
+        Start; it chooses the branch.
+    tol, max_steps, damping, box : as in ``fixed_point``
+        Tolerance on the undamped residual, largest number of evaluations, weight on the old iterate, domain.
+    polish : {"anderson", "newton", "none"}
+        Accelerator used once plain iteration has chosen.
+    jacobian : callable, optional
+        dF/dx, shape (n,) -> (n, n), for "newton".
+
+    Returns
+    -------
+    Iteration
+        Point, image, residual, evaluations and status code.
     """
     if polish == "none":
         return fixed_point(f, x0, tol=tol, max_steps=max_steps, damping=damping, box=box)

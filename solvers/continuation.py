@@ -25,7 +25,15 @@ CORRECTIONS = 8
 
 
 class Knot(NamedTuple):
-    """A point of the curve with its unit tangent, oriented along the direction of travel."""
+    """A point of the curve.
+
+    Attributes
+    ----------
+    u : array, shape (n + 1,)
+        The unknowns and, last, t.
+    tangent : array, shape (n + 1,)
+        Of length one, along the direction of travel.
+    """
 
     u: np.ndarray
     tangent: np.ndarray
@@ -33,7 +41,19 @@ class Knot(NamedTuple):
 
 @dataclass(frozen=True)
 class Steps:
-    """Arclength steps: sizes, the largest turn of the tangent in one step (radians), Newton's tolerance on max|H|."""
+    """How to step along a curve.
+
+    Attributes
+    ----------
+    first, smallest, largest : float
+        Arclengths of a step.
+    turn : float
+        Largest turn of the tangent in one step, in radians.
+    tol : float
+        Newton's, on max|H|.
+    most : int
+        Largest number of knots.
+    """
 
     first: float = 0.05
     smallest: float = 1e-8
@@ -93,6 +113,24 @@ def trace(
 
     A step is halved when Newton fails, the tangent turns too far or a coordinate moves further than twice
     ``room(u)`` (otherwise a step may jump across a small S), and grows on straight stretches.
+
+    Parameters
+    ----------
+    field : Field
+        The curve is its zero set.
+    start : Knot
+        A point on the curve with its tangent; the direction is the tangent's.
+    stop : callable
+        Asked after every step, with all knots so far.
+    room : callable, optional
+        Coordinates (n,) -> largest move of each in half a step.
+    steps : Steps, optional
+        Sizes of the steps.
+
+    Returns
+    -------
+    Curve
+        Its knots, and why it ended.
     """
     steps = steps or Steps()
     room = room or (lambda u: np.full(len(u), np.inf))
@@ -119,6 +157,20 @@ def fold(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Knot | 
     """The fold between two neighbouring knots: the zero of the tangent's t-component along the arc.
 
     t is extremal there, so its error is of second order in that of the place (1e-7 of the step).
+
+    Parameters
+    ----------
+    field : Field
+        The curve is its zero set.
+    before, after : Knot
+        Neighbours on a traced curve.
+    tol : float
+        Of Newton's correction back to the curve.
+
+    Returns
+    -------
+    Knot or None
+        None if the tangent's t-component has the same sign at both, or the place cannot be found.
     """
     chord = after.u - before.u
     length = float(before.tangent @ chord)
@@ -142,6 +194,22 @@ def steepest(field: Field, curve: Curve, tol: float = 1e-11) -> tuple[int, Knot]
     """Where the tangent's t-component is least, between the knots too: (i, the point, which follows knot i).
 
     A curve that starts towards larger t has a fold iff it is negative; it vanishes where two folds merge (a cusp).
+
+    Parameters
+    ----------
+    field : Field
+        The curve is its zero set.
+    curve : Curve
+        Traced before.
+    tol : float
+        Of Newton's correction back to the curve.
+
+    Returns
+    -------
+    int
+        The knot before it.
+    Knot
+        The place itself.
     """
     knots = curve.knots
     i = min(range(len(knots)), key=lambda j: knots[j].tangent[-1])

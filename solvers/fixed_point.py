@@ -34,7 +34,18 @@ class Box(NamedTuple):
 
 
 def everywhere(n: int) -> Box:
-    """No restriction."""
+    """No restriction.
+
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+
+    Returns
+    -------
+    Box
+        From -inf to inf in each.
+    """
     return Box(jnp.full(n, -jnp.inf), jnp.full(n, jnp.inf))
 
 
@@ -53,7 +64,18 @@ def unstarted(x0: jax.Array) -> Iteration:
 
 
 def check_damping(damping: float) -> None:
-    """Refuse a damping outside [0, 1): it is the weight on the old iterate."""
+    """Refuse a damping outside [0, 1): it is the weight on the old iterate.
+
+    Parameters
+    ----------
+    damping : float
+        0 is none.
+
+    Raises
+    ------
+    ValueError
+        It is outside [0, 1).
+    """
     if not 0 <= damping < 1:
         raise ValueError(f"damping = {damping:g} must lie in [0, 1): it is the weight on the old iterate, 0 means none")
 
@@ -65,8 +87,10 @@ def fixed_point(
 
     Parameters
     ----------
-    f : map from shape (n,) to shape (n,)
+    f : callable
+        The map, shape (n,) -> (n,).
     x0 : array, shape (n,)
+        Start; it chooses the fixed point.
     tol : float
         On max|f(x) - x|.
     max_steps : int

@@ -24,8 +24,25 @@ def minimise(
 ) -> Iteration:
     """A local minimum with max|gradient| <= tol.
 
-    ``value`` must be differentiable by JAX; ``gradient`` is the independent (derived) one that convergence is
-    judged by. Returns an ``Iteration`` with ``fx = x - gradient``, so that its residual is max|gradient|.
+    Parameters
+    ----------
+    value : callable
+        The objective, shape (n,) -> (); differentiable by JAX.
+    gradient : callable
+        Its derivative by another route (the derived one), by which convergence is judged.
+    x0 : array, shape (n,)
+        Start; it chooses the minimum.
+    tol : float
+        On max|gradient|.
+    max_steps : int
+        Largest number of steps.
+    box : Box
+        Domain.
+
+    Returns
+    -------
+    Iteration
+        With ``fx = x - gradient``, so that its residual is max|gradient|.
     """
     rough = optx.minimise(lambda x, _: value(x), optx.BFGS(rtol=1e-6, atol=1e-6), x0, max_steps=max_steps, throw=False)
     x = rough.value

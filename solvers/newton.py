@@ -14,8 +14,27 @@ def newton(
 ) -> Iteration:
     """Polish an iterate of ``fixed_point`` by x <- x + (1 - J)^{-1} (F(x) - x).
 
-    ``jacobian`` is dF/dx, shape (n, n); by default forward-mode differentiation of ``f``. Each step counts
-    as one evaluation. It does not choose a branch and also converges to unstable points.
+    Each step counts as one evaluation. It does not choose a branch and also converges to unstable points.
+
+    Parameters
+    ----------
+    f : callable
+        The map, shape (n,) -> (n,).
+    start : Iteration
+        Where to begin, with the evaluations already spent.
+    tol : float
+        On the undamped residual max|f(x) - x|.
+    max_steps : int
+        Largest number of evaluations, those of ``start`` included.
+    jacobian : callable, optional
+        dF/dx, shape (n, n); by default forward-mode differentiation of ``f``.
+    box : Box, optional
+        Domain; leaving it ends the iteration.
+
+    Returns
+    -------
+    Iteration
+        Its ``steps`` include those of ``start``; the status is one of those of ``fixed_point``.
     """
     box = everywhere(start.x.shape[0]) if box is None else box
     slope = jax.jacfwd(f) if jacobian is None else jacobian

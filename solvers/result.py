@@ -56,7 +56,19 @@ RUNNING = -1
 
 
 class Iteration(NamedTuple):
-    """State of an iteration: point, image F(point), undamped residual max|F - x|, evaluations, status code."""
+    """State of an iteration.
+
+    Attributes
+    ----------
+    x, fx : array, shape (n,)
+        The point and its image F(x).
+    residual : array, shape ()
+        Undamped, max|F(x) - x|.
+    steps : array, shape ()
+        Evaluations of the map.
+    status : array, shape ()
+        Code of a ``Status``.
+    """
 
     x: jax.Array
     fx: jax.Array

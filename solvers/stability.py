@@ -10,14 +10,38 @@ from scipy.optimize import brentq
 
 
 def spectral_radius(jacobian: jax.Array) -> jax.Array:
-    """Largest |eigenvalue| of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is stable iff it is below 1."""
+    """Largest modulus of an eigenvalue of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is stable iff it is below 1.
+
+    Parameters
+    ----------
+    jacobian : array, shape (n, n)
+        dF/dx.
+
+    Returns
+    -------
+    array, shape ()
+        0 for n = 0.
+    """
     if jacobian.shape[0] == 0:
         return jnp.asarray(0.0)
     return jnp.max(jnp.abs(jnp.linalg.eigvals(jacobian)))
 
 
 def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
-    """Error of the fixed point caused by an error ``defect`` of the map, |(1 - J)^{-1} defect|, shape (n,)."""
+    """Error of the fixed point caused by an error ``defect`` of the map, the modulus of (1 - J)^{-1} defect, shape (n,).
+
+    Parameters
+    ----------
+    jacobian : array, shape (n, n)
+        dF/dx at the fixed point.
+    defect : array, shape (n,)
+        F(x) with better averages, minus F(x).
+
+    Returns
+    -------
+    array, shape (n,)
+        Non-negative.
+    """
     if jacobian.shape[0] == 0:
         return jnp.zeros(0)
     return jnp.abs(jnp.linalg.solve(jnp.eye(jacobian.shape[0]) - jacobian, defect))
@@ -25,6 +49,20 @@ def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
 
 def onset(radius: Callable[[float], float], low: float, high: float, xtol: float = 1e-12) -> float:
     """The control value in (low, high) where ``radius(control)``, a spectral radius, crosses 1.
+
+    Parameters
+    ----------
+    radius : callable
+        control -> spectral radius.
+    low, high : float
+        Ends with the radius on different sides of 1.
+    xtol : float
+        Of the control.
+
+    Returns
+    -------
+    float
+        The crossing (one of them, if there are several).
 
     Raises
     ------
