@@ -25,7 +25,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
 
 bench: $(VENV)/.installed
-	set -e; for script in $(wildcard benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done
+	$(BIN)/python benchmarks/run.py
 
 # Builds sdist and wheel, installs the wheel in a clean environment and uses it from another folder.
 wheel-test: $(VENV)/.installed-dev

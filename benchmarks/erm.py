@@ -1,15 +1,13 @@
-"""Trained attention: a curve in alpha, warm-started against cold-started prox, Newton against plain damping.
-
-    python benchmarks/erm.py
-"""
+"""Trained attention: a curve in alpha, warm-started against cold-started prox, Newton against plain damping."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterator
 
 import jax
 import numpy as np
+from table import Row
 
 import replica
 from replica import Settings
@@ -31,60 +29,52 @@ class Cold(Ensemble):
         return super().image(x, found)
 
 
-def curve() -> None:
-    """A curve of 20 points, both starts at each, to a standard error of the risk of at most ``STANDARD_ERROR``."""
+def curve() -> tuple[float, float]:
+    """Seconds of a curve of 20 points, both starts at each, and the largest standard error of the risk."""
     begun = time.perf_counter()
     # The reported error is twice the standard error.
     result = replica.sweep("slr-erm", over={"alpha": ALPHAS}, settings=Settings(accuracy=2 * STANDARD_ERROR), progress=False, **GIVEN)
     seconds = time.perf_counter() - begun
     points = result.status.isin([s.code for s in replica.Status if s.is_point])
-    worst = float(result.error_risk.where(points).max()) / 2
-    what = f"{len(ALPHAS)}-point softmax curve, L = 4, two starts each"
-    print(f"| {what} | {seconds:.0f} s, compilation included | standard error of the risk <= {worst:.1e} |")
-    print(f"{int(points.sum())} of {points.size} points solved")
+    assert bool(points.all()), "a point of the curve was not solved"
+    return seconds, float(result.error_risk.max()) / 2
 
 
-def prox(given: dict[str, Any]) -> None:
-    """Seconds and evaluations of one fixed point on the same samples, by three routes."""
-    model, values = resolve("slr-erm", given)
+def fixed_points() -> dict[str, tuple[float, int]]:
+    """Route -> (seconds, evaluations) of one fixed point on the same samples."""
+    model, values = resolve("slr-erm", GIVEN | {"alpha": 4.0})
     c = np.array([values[q.name] for q in model.controls])
     here, settings = ensemble_at(model, c), Settings(accuracy=1e-2)
     x0 = np.array([1.0, 1.2, 0.5, 1.0, 1.2, 0.4])
     cold = Cold.__new__(Cold)
     cold.__dict__.update(here.__dict__)
     fixed_point(here, x0, settings)  # compiles
-    rows = []
-    for name, ensemble in (("warm-started prox, Newton", here), ("cold-started prox, Newton", cold)):
+    found = {}
+    for name, ensemble in (("warm, Newton", here), ("cold, Newton", cold)):
         begun = time.perf_counter()
         end, _ = fixed_point(ensemble, x0, settings)
-        rows.append((name, time.perf_counter() - begun, end.steps, end.residual))
-    for name, ensemble in (("warm-started prox", here), ("cold-started prox", cold)):
+        found[name] = time.perf_counter() - begun, end.steps
+    for name, ensemble in (("warm, plain", here), ("cold, plain", cold)):
         begun = time.perf_counter()
         plain = warm_fixed_point(  # a slope that is no number: no Newton step is ever taken
             ensemble.image, lambda x, s: np.full((6, 6), np.nan), x0, here.search(x0, here.unknown()),
             tol=settings.tol, max_steps=2000, damping=DAMPING, inside=lambda x: True,
         )  # fmt: skip
-        rows.append((f"{name}, plain damping {DAMPING}", time.perf_counter() - begun, plain.steps, plain.residual))
-    for name, seconds, steps, residual in rows:
-        print(f"| {name} | {seconds:.2f} s | {steps} evaluations | residual {residual:.0e} |")
-    image = _median(lambda: here.image(end.x, here.search(end.x, here.unknown())), 3)
-    minima = here.search(end.x, here.unknown())
-    warm = _median(lambda: here.image(end.x * (1 + 1e-3), minima), 5)
-    print(f"one evaluation: cold / warm = {image / warm:.0f}x;  whole solve: cold / warm = {rows[1][1] / rows[0][1]:.1f}x,")
-    print(f"cold and plainly damped, as a script would / ours = {rows[3][1] / rows[0][1]:.1f}x")
-    print(f"evaluations: plain damping / Newton = {rows[2][2] / rows[0][2]:.1f}x")
+        found[name] = time.perf_counter() - begun, plain.steps
+    return found
 
 
-def _median(work: Any, times: int) -> float:
-    taken = []
-    for _ in range(times):
-        begun = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begun)
-    return float(np.median(taken))
-
-
-if __name__ == "__main__":
+def rows() -> Iterator[Row]:
+    """One fixed point by four routes, and the curve."""
     with jax.enable_x64(True):
-        prox(GIVEN | {"alpha": 4.0})
-    curve()
+        found = fixed_points()
+    seconds, steps = found["warm, Newton"]
+    instead = {
+        "cold, Newton": "every prox searched from scratch, Newton", "warm, plain": f"warm prox, damping {DAMPING}",
+        "cold, plain": f"as a script: from scratch, damping {DAMPING}",
+    }  # fmt: skip
+    for route, words in instead.items():
+        other, others = found[route]
+        yield Row(f"one softmax fixed point, L = 4, 8192 samples, {steps} evaluations", seconds, None, f"{words}, {others} evaluations", other)
+    seconds, error = curve()
+    yield Row("20-point softmax curve, both starts, L = 4, compilation included", seconds, error)

@@ -1,22 +1,22 @@
-"""The (alpha, nu) phase diagram of slr-bayes by continuation, beside the grid of plain iterations a user would run instead.
+"""Thresholds and the (alpha, nu) phase diagram of slr-bayes by continuation, beside what one would run instead.
 
-    python benchmarks/phase.py [columns] [sample]
-
-``columns`` columns of nu (64), all three lines to 1e-4. The grid has columns x columns points, each iterated without
-acceleration from both starts to 1e-9; ``sample`` of its points (64), spread evenly, are timed one after the other and the
-total is extrapolated, over two threads (a lower bound for the grid: two threads are counted as twice as fast).
+Thresholds: bisection with plain iteration, to 1e-4. Diagram: 64 columns of nu, all three lines to 1e-4. The grid has 64 x 64 points, each
+iterated without acceleration from both starts to 1e-9; some of them, spread evenly, are timed one after the other and the total is
+extrapolated, over two threads (a lower bound for the grid: two threads are counted as twice as fast).
 """
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
+from table import Row
 
 import replica
 
 L, DELTA, NU, ALPHA = 8, 1e-4, (0.1, 8.0), (0.8, 4.0)
+COLUMNS, SAMPLE = 64, 64
 
 
 def diagram(columns: int) -> tuple[float, float]:
@@ -25,11 +25,6 @@ def diagram(columns: int) -> tuple[float, float]:
     lines = replica.phase_diagram("slr-bayes", over={"nu": np.geomspace(*NU, columns)}, L=L, Delta=DELTA, accuracy=1e-4)
     seconds = time.perf_counter() - start
     worst = max(float(lines[f"error_{name}"].max()) for name in ("alpha_inf", "alpha_IT", "alpha_alg"))
-    kinds = lines.transition.values
-    print(f"continuation: {columns} columns, {(kinds == 1).sum()} with a transition, {(kinds == 3).sum()} failed")
-    print(f"largest error estimate {worst:.1e}, {seconds:.1f} s")
-    for point in lines.attrs["tricritical"]:
-        print(f"the hard phase closes at nu = {point['nu']:.5f}, alpha = {point['alpha']:.5f}")
     return seconds, worst
 
 
@@ -45,13 +40,32 @@ def grid(columns: int, sample: int) -> float:
     return (time.perf_counter() - start) / sample * len(pairs) / 2
 
 
-def main() -> None:
-    columns, sample = (int(a) for a in (*sys.argv[1:], *("64", "64")[len(sys.argv) - 1 :]))
-    seconds, _ = diagram(columns)
-    other = grid(columns, sample)
-    print(f"grid of plain iterations: {other:.0f} s (extrapolated from {sample} points), ratio {other / seconds:.1f};")
-    print(f"its lines are resolved to the spacing, {(ALPHA[1] - ALPHA[0]) / (columns - 1):.2g}, not to 1e-4")
+def bisection() -> float:
+    """Seconds to alpha_alg at nu = 1 within 1e-4, by plain iteration from the uninformed start."""
+    plain, start = replica.Settings(polish="none", tol=1e-9), {"uninformed": {"q_k": 0.0, "q_v": 0.0}}
+
+    def informative(alpha: float) -> bool:
+        branch = replica.solve("slr-bayes", settings=plain, starts=start, alpha=alpha, nu=1, L=L, Delta=DELTA).branches[0]
+        return branch.overlaps["q_v"] > 0.9
+
+    informative(2.0)
+    begun, (low, high) = time.perf_counter(), ALPHA
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if informative(middle) else (middle, high)
+    return time.perf_counter() - begun
 
 
-if __name__ == "__main__":
-    main()
+def rows() -> Iterator[Row]:
+    """Three thresholds at one nu, and the whole diagram."""
+    replica.thresholds("slr-bayes", nu=1.1, L=L, Delta=DELTA)
+    begun = time.perf_counter()
+    found = replica.thresholds("slr-bayes", nu=1, L=L, Delta=DELTA)
+    seconds = time.perf_counter() - begun
+    worst = max(found.error.values())
+    yield Row("three thresholds, L = 8, nu = 1, warm", seconds, worst, "bisection for alpha_alg alone, plain iteration", bisection(), 1e-4)
+    seconds, worst = diagram(COLUMNS)
+    spacing = (ALPHA[1] - ALPHA[0]) / (COLUMNS - 1)
+    problem = f"phase diagram, L = 8, {COLUMNS} columns, compilation included"
+    instead, note = f"{COLUMNS} x {COLUMNS} grid of plain iterations", f"extrapolated from {SAMPLE} points"
+    yield Row(problem, seconds, worst, instead, grid(COLUMNS, SAMPLE), spacing, note)
