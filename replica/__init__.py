@@ -25,13 +25,14 @@ from .optimise import Optimum, optimise  # noqa: E402
 from .phase import Thresholds, thresholds  # noqa: E402
 from .problem import Settings  # noqa: E402
 from .response import onset  # noqa: E402
+from .sensitivity import Sensitivity, sensitivity  # noqa: E402
 from .solution import Branch, Solution  # noqa: E402
 from .solve import evaluate, solve  # noqa: E402
 from .store import load, save  # noqa: E402
 from .sweep import sweep  # noqa: E402
 
 __all__ = [
-    "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Settings", "Solution", "SolveError", "Status",
-    "StoreError", "Thresholds", "curve", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram", "save", "solve", "solvers", "sweep",
-    "thresholds", "to_dataset", "to_tables",
+    "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Sensitivity", "Settings", "Solution",
+    "SolveError", "Status", "StoreError", "Thresholds", "curve", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram",
+    "save", "sensitivity", "solve", "solvers", "sweep", "thresholds", "to_dataset", "to_tables",
 ]  # fmt: skip

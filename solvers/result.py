@@ -30,6 +30,7 @@ class Status(enum.Enum):
     AT_EDGE = "the optimum lies beyond the edge of the range that was searched"
 
     NOT_COMPUTED = "not computed yet: the run was stopped before it came here, continue it with --resume"
+    CRITICAL = "the point is critical: dF/dx has an eigenvalue 1, so that its derivative with respect to the controls does not exist"
 
     @property
     def code(self) -> int:
