@@ -40,10 +40,7 @@ from .trials import SIZES
 from .work import Work
 
 EXIT_CODES = "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input or no place to write; 130 interrupted."
-app = typer.Typer(
-    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES,
-    help="Replica-symmetric saddle points: risk curves and phase diagrams.",
-)  # fmt: skip
+app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
 
 Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -56,6 +53,17 @@ Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
 Accuracy = Annotated[float | None, typer.Option(help="Largest error of an overlap that is called resolved [default: the model's].")]
 Route = Annotated[str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")]
 MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(" ".join(f"{name} {version}" for name, version in store.versions().items()))
+        raise typer.Exit
+
+
+@app.callback()
+def common(version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions.")] = False) -> None:
+    """Replica-symmetric saddle points: risk curves and phase diagrams."""
 
 
 @app.command()

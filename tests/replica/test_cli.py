@@ -91,6 +91,11 @@ def test_show_latex_is_balanced(run, model: str) -> None:
     assert out.isascii()
 
 
+def test_version(run) -> None:
+    code, out, _ = run("--version")
+    assert code == 0 and out.startswith("replica-solver 0.") and "jax" in out
+
+
 def test_models_table_and_json(run) -> None:
     assert "slr-bayes" in run("models")[1]
     assert json.loads(run("models", "--json")[1]).keys() == replica.equations.MODELS.keys()
@@ -109,6 +114,9 @@ def test_sweep_plot_and_python_m(run, tmp_path: Path) -> None:
     assert code == 2 and "settings.tol is 1e-10 there and 1e-09 here" in err
     assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
     assert replica.load(file).sizes["snr"] == 3
+    command = json.loads(run("info", str(file), "--json")[1])["command"]
+    assert command == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
+    assert run("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (0, f"{tmp_path / 'w.csv'}\n")
     done = subprocess.run([sys.executable, "-m", "replica", "models", "--json"], capture_output=True, text=True, check=True)
     assert "spiked-wigner" in done.stdout
 
