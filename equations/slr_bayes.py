@@ -7,7 +7,7 @@ Setting
 Overlaps
     q_k, q_v in [0, 1], per D: overlap of the posterior mean of k, v with k*, v* (= its squared norm).
 Controls
-    alpha > 0, L >= 1 (spiked: or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"),
+    alpha > 0, L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"),
     Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
 Free energy
     sum_a [(q_a_hat - log(1 + q_a_hat))/2 - q_a q_a_hat/2] + alpha Psi_out(q_k, q_v), to be maximised, with
@@ -50,12 +50,10 @@ from .symbols import Quantity, conjugate, quantity
 def build(rule: str = "spiked", L: str | None = None) -> Model:
     """The model; ``rule`` is the law of the location, ``L`` the text of a length law, or None for the control L."""
     law = None if L is None else read_law(L)
-    if law is not None and rule != "spiked":
-        raise ValueError("slr-bayes takes a length law for rule = spiked only: give one length L for rule = max")
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
     delta = quantity("Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6")
     hats = (conjugate(q_k), conjugate(q_v))
-    parts = _spiked(q_k.symbol, q_v.symbol, delta.symbol, law) if rule == "spiked" else _max(q_k.symbol, q_v.symbol, delta.symbol)
+    parts = _spiked(q_k.symbol, q_v.symbol, delta.symbol, law) if rule == "spiked" else _max(q_k.symbol, q_v.symbol, delta.symbol, law)
     excess = 1 - q_v.symbol * parts.weight
 
     return Model(
@@ -127,13 +125,13 @@ def _spiked(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None) -
     )
 
 
-def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol) -> Parts:
+def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None) -> Parts:
     return Parts(
         "all tokens N(0, I_D), eps drawn from softmax(nu X_l.k*/sqrt(D)), at nu = inf the largest",
         max_rule.STRENGTH,
-        max_rule.psi_out(q_k, q_v, delta),
-        max_rule.attention_weight(q_k, q_v, delta),
-        max_rule.posterior_square(),
+        max_rule.psi_out(q_k, q_v, delta, law),
+        max_rule.attention_weight(q_k, q_v, delta, law),
+        averaged(max_rule.posterior_square(), law, LENGTH.symbol),
         {
             "P_l and Z": "P_l(omega_k) = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k); E_planted has the density Z in (omega, y)",
             "Accuracy": "quasi-Monte Carlo with every location summed: twice the standard error over scrambles",
