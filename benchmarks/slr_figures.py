@@ -25,6 +25,7 @@ RESULTS, DOCS = Path("results"), Path(__file__).parents[1] / "docs"
 ACTIVATIONS = ("bayes", "softmax", "softplus", "sigmoid", "erf", "relu", "linear")
 SPIKES = np.linspace(0.25, 5, 20)
 LENGTHS = (2, 3, 4, 5, 7, 10, 14, 20, 30, 40, 50)
+STRONG = np.linspace(0.5, 40, 80)
 DELTA = 0.01
 SETTINGS = {"nu1": {"rule": "spiked", "nu": 1}, "nu2": {"rule": "spiked", "nu": 2}, "max": {"rule": "max", "nu": "inf"}}
 TITLES = {"nu1": r"spiked, $\nu=1$", "nu2": r"spiked, $\nu=2$", "max": r"max, $\nu=\infty$"}
@@ -38,7 +39,8 @@ BAYES_MAX = np.array([0.5, 1, 1.5, 2, 3, 4, 6, 10, 20])
 
 def least(name: str, over: dict[str, Any], activation: str, **given: Any) -> xr.DataArray:
     """Excess risk at the best start of each point."""
-    result = replica.sweep("slr-population", over=over, activation=activation, Delta=0, file=RESULTS / f"{name}_{activation}.h5", resume=True, **given)
+    file = RESULTS / f"{name}_{activation}.h5"
+    result = replica.sweep("slr-population", over=over, activation=activation, Delta=0, file=file, resume=True, **given)
     return valid(result, "excess_risk").min("branch", skipna=True)
 
 
@@ -81,7 +83,7 @@ def optimal(name: str) -> xr.Dataset:
 def draw_trained(panel: Any, result: xr.Dataset, activation: str, colour: str, marker: str) -> None:
     """Points with error bars; hollow where replica symmetry is unstable, a cross where the optimum was not found."""
     row = result.isel(branch=0)
-    good, unstable = row.status == Status.SUCCESSFUL.code, row.status == Status.RS_UNSTABLE.code
+    good, unstable = row.status == Status.SUCCESSFUL.code, row.status.isin([Status.RS_UNSTABLE.code, Status.FORMS_DIFFER.code])
     shown = (good | unstable).values
     panel.errorbar(row.alpha[shown], row.risk[shown], row.error_risk[shown], color=colour, label=activation, linewidth=1)
     for chosen, style in ((good, {"color": colour}), (unstable, {"color": colour, "markerfacecolor": "white"})):
@@ -112,7 +114,25 @@ def finite() -> None:
     save_figure(drawing, DOCS / "slr_finite.png", force=True)
 
 
-JOBS = {"population": population, "finite": finite}
+# the exponential gap ------------------------------------------------------------------------------
+
+
+def gap() -> None:
+    """Softmax below (L-1)/2 e^{-nu/4}, linear attention at L/nu."""
+    drawing, panels = new_figure(2)
+    risks = {a: least("slr_gap", {"L": [2, 10], "nu": STRONG}, a) for a in ("softmax", "linear")}
+    for panel, length in zip(panels, (2, 10), strict=True):
+        panel.semilogy(STRONG, risks["linear"].sel(L=length), color=COLOURS[1], linestyle="--", label="linear, best scale")
+        panel.semilogy(STRONG, length / STRONG, color=COLOURS[1], linewidth=0.8, linestyle=":", label=r"$L/\nu$")
+        panel.semilogy(STRONG, risks["softmax"].sel(L=length), color=COLOURS[0], label="softmax = Bayes")
+        bound = (length - 1) / 2 * np.exp(-STRONG / 4)
+        panel.semilogy(STRONG, bound, color="black", linewidth=0.8, linestyle="--", label=r"bound $\frac{L-1}{2}\,e^{-\nu/4}$")
+        panel.set(xlabel=r"spike strength $\nu$", ylabel=r"excess risk $R-\Delta$", title=f"$L={length}$", ylim=(1e-5, 3))
+    legend_above(drawing, panels[0], 4)
+    save_figure(drawing, DOCS / "slr_gap.png", force=True)
+
+
+JOBS = {"population": population, "finite": finite, "gap": gap}
 
 
 if __name__ == "__main__":

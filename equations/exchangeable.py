@@ -257,9 +257,9 @@ def _explicit(node: TokenAverage, planted_class: int) -> sp.Expr:
 
 
 def _by_place(node: TokenAverage, planted_class: int, own: sp.Expr) -> sp.Expr:
-    """log p of the token at a place: the planted one, then the others class by class."""
-    pieces, end = [(own, node.variable <= 1)], sp.S.One
+    """log p of the token at a place: the planted one, then the others class by class, as steps (SymPy would fold a Piecewise through the sum)."""
+    value, before, end = own, own, sp.S.One
     for c, (n, p) in enumerate(node.classes):
-        end += n - int(c == planted_class)
-        pieces.append((sp.log(p), node.variable <= end))
-    return sp.Piecewise(*pieces[:-1], (pieces[-1][0], True))
+        value += (sp.log(p) - before) * sp.Heaviside(node.variable - end - sp.S.Half)
+        before, end = sp.log(p), end + n - int(c == planted_class)
+    return value
