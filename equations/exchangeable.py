@@ -7,6 +7,9 @@ for the planted (a = 1) and any other (a = 0) token, and S = sum_l phi_l, phi = 
     E[h_1 / S^n]   =  int ds e^{n s}/Gamma(n) E_y{ E[h_1 e^{-e^s phi_1}] F_0^{L-1} }
     E[sum_l h_l / S^n]  adds  (L-1) e^{n s}/Gamma(n) E_y{ F_1 E[h_0 e^{-e^s phi_0}] F_0^{L-2} }
 
+Tokens of several classes, phi carrying their probability p: F_0^{L-1} becomes prod_c F_{0,c}^{n_c}, less the planted token, and the
+class of the planted token is summed with its probability n_c p_c. The cost grows with the number of classes, not of tokens.
+
 ``laplace`` applies these rules; ``mellin`` then does the token averages of a g quadratic in Gaussian
 fields in closed form, through  exp(p u - e^u) = [p = 0] + (1/2 pi i) int dz Gamma(z) (z)_p e^{-z u}
 on -1 < Re z < 0; ``sampled`` is the second, independent route: explicit tokens for quasi-Monte Carlo.
@@ -14,13 +17,14 @@ on -1 < Re z < 0; ``sampled`` is the second, independent route: explicit tokens 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
 
 from .gaussian import close
-from .nodes import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
+from .nodes import LOG_PRIOR, Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
 from .stable import LogSumExp, UnitPower
 
 LOG_TIME = sp.Symbol("s", real=True)
@@ -80,12 +84,12 @@ def laplace(expr: sp.Expr, window: LogTime) -> sp.Expr:
 
 
 def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
-    index, count = node.variable, node.parameters[0]
-    common, planted, others = node.parameters[1:]
+    index = node.variable
+    common, planted, others = node.parameters[1:4]
 
-    def token(h: sp.Expr, law: sp.Tuple) -> sp.Expr:
+    def token(h: sp.Expr, law: sp.Tuple, p: sp.Expr) -> sp.Expr:
         fields = {sp.Indexed(f, index): _field(f) for f, *_ in law}
-        body = h.xreplace(fields)
+        body = h.xreplace(fields).xreplace({LOG_PRIOR[index]: sp.log(p)})
         if body.has(sp.Indexed) or index in body.free_symbols:
             raise NotExchangeable(f"{h} depends on more than the fields of one token")
         for f, mean, variance, *focus in law:
@@ -97,22 +101,37 @@ def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
             body = Average(body, y, mean, variance)
         return body
 
+    def mixed(body: Callable[[int], sp.Expr]) -> sp.Expr:
+        """The mean of ``body`` over the class of the planted token."""
+        return sp.Add(*(n * p * over_common(body(c)) for c, (n, p) in enumerate(node.classes)))
+
+    def survive(phi: sp.Expr, law: sp.Tuple) -> list[sp.Expr]:
+        return [token(_damped(phi), law, p) for _, p in node.classes]
+
     if isinstance(node.body, LogSumExp):
-        g = node.body.args[0]
         _same_range(node, node.body.args[1:])
-        survive = [token(_damped(sp.exp(g)), law) for law in (planted, others)]
-        body = sp.exp(-sp.exp(LOG_TIME)) - over_common(survive[0] * UnitPower(survive[1], count - 1))
+        first, rest = (survive(sp.exp(node.body.args[0]), law) for law in (planted, others))
+        body = sp.exp(-sp.exp(LOG_TIME)) - mixed(lambda c: first[c] * _all_but(node, rest, c))
         return LineIntegral(body, LOG_TIME, window.lower, window.upper)
 
     for total in node.body.atoms(sp.Sum):
         _same_range(node, *((i, high) if low == 1 else (i, high, low) for i, low, high in total.limits))
     marked, summed, phi, n = _ratio(node.body, index)
-    survive = [token(_damped(phi), law) for law in (planted, others)]
-    body = token(_damped(phi, marked + summed, n), planted) * UnitPower(survive[1], count - 1)
-    if summed != 0:
-        other = token(_damped(phi, summed, n), others)
-        body += (count - 1) * survive[0] * other * UnitPower(survive[1], count - 2)
-    return LineIntegral(over_common(body) / sp.gamma(n), LOG_TIME, window.lower, window.upper)
+    first, rest = (survive(phi, law) for law in (planted, others))
+    seen = [token(_damped(phi, marked + summed, n), planted, p) for _, p in node.classes]
+    other = [token(_damped(phi, summed, n), others, p) for _, p in node.classes] if summed != 0 else []
+
+    def weighed(c: int) -> sp.Expr:
+        shares = ((size - int(c == d)) * first[c] * other[d] * _all_but(node, rest, c, d) for d, (size, _) in enumerate(node.classes[: len(other)]))
+        return sp.Add(seen[c] * _all_but(node, rest, c), *shares)
+
+    return LineIntegral(mixed(weighed) / sp.gamma(n), LOG_TIME, window.lower, window.upper)
+
+
+def _all_but(node: TokenAverage, survive: list[sp.Expr], *taken: int) -> sp.Expr:
+    """prod_c F_c^{n_c} without one token of each class in ``taken``."""
+    left = [(f, n - taken.count(c)) for c, (f, (n, _)) in enumerate(zip(survive, node.classes, strict=True))]
+    return sp.Mul(*(UnitPower(f, n) for f, n in left if n != 0))
 
 
 def _same_range(node: TokenAverage, *limits: tuple[sp.Basic, ...]) -> None:
@@ -186,17 +205,18 @@ def mellin(expr: sp.Expr, window: LogTime) -> sp.Expr:
 
 
 def _double_exponential(body: sp.Expr) -> tuple[sp.Expr, int, sp.Expr] | None:
-    """Match factor * exp(p u - exp(u)), p = 0, 1, 2, ..., with a factor free of the fields in u."""
+    """Match factor * exp(p u - exp(u)), p = 0, 1, 2, ..., with a factor free of the fields in u (SymPy writes e^{log c + x} as c e^x)."""
     factor, exponent = sp.S.One, body
     for part in sp.Mul.make_args(body):
         if isinstance(part, sp.exp) and part.args[0].has(sp.exp):
             exponent = part.args[0]
         else:
             factor *= part
-    towers = [t for t in sp.Add.make_args(exponent) if isinstance(-t, sp.exp)]
+    towers = [t for t in sp.Add.make_args(exponent) if isinstance((-t).as_coeff_Mul()[1], sp.exp) and (-t).as_coeff_Mul()[0] > 0]
     if exponent is body or len(towers) != 1:
         return None
-    u = (-towers[0]).args[0]
+    coefficient, tower = (-towers[0]).as_coeff_Mul()
+    u = tower.args[0] + sp.log(coefficient)
     rest = sp.expand(exponent - towers[0])
     for p in range(4):
         remainder = sp.expand(rest - p * u)
@@ -211,8 +231,13 @@ def sampled(expr: sp.Expr) -> sp.Expr:
 
 
 def _sampled(node: TokenAverage) -> sp.Expr:
+    return sp.Add(*(n * p * _explicit(node, c) for c, (n, p) in enumerate(node.classes)))
+
+
+def _explicit(node: TokenAverage, planted_class: int) -> sp.Expr:
+    """The tokens one by one, the planted one, of its class, first."""
     index, count = node.variable, node.parameters[0]
-    common, planted, others = node.parameters[1:]
+    common, planted, others = node.parameters[1:4]
     shared: dict[Any, sp.Expr] = {}
     for y, mean, variance in common:
         shared[y] = mean + sp.sqrt(variance) * sp.Symbol(f"xi_{y}", real=True)
@@ -225,5 +250,16 @@ def _sampled(node: TokenAverage) -> sp.Expr:
         mean, deviation = ((a * first + b * (1 - first)).xreplace(shared) for a, b in ((m1, m0), (sp.sqrt(v1), sp.sqrt(v0))))
         for at in (index, sp.Integer(1)):
             fields[sp.Indexed(f, at)] = (mean + deviation * noise[index]).subs(index, at)
+    own = sp.log(node.classes[planted_class][1])
+    fields |= {LOG_PRIOR[1]: own, LOG_PRIOR[index]: _by_place(node, planted_class, own)}
     body = node.body.xreplace(fields).xreplace(shared)
     return SampleAverage(body, index, count, [sp.Symbol(f"xi_{y}", real=True) for y, _, _ in common], bases)
+
+
+def _by_place(node: TokenAverage, planted_class: int, own: sp.Expr) -> sp.Expr:
+    """log p of the token at a place: the planted one, then the others class by class, as steps (SymPy would fold a Piecewise through the sum)."""
+    value, before, end = own, own, sp.S.One
+    for c, (n, p) in enumerate(node.classes):
+        value += (sp.log(p) - before) * sp.Heaviside(node.variable - end - sp.S.Half)
+        before, end = sp.log(p), end + n - int(c == planted_class)
+    return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sympy as sp
 
 from .gaussian import tilt
+from .location_law import Classes
 from .nodes import TokenAverage
 from .symbols import quantity
 
@@ -28,15 +29,15 @@ Focus = tuple[sp.Expr, ...]
 """(centre, width) of a narrow feature in a token field, or ()."""
 
 
-def key_average(body: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:
+def key_average(body: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()) -> TokenAverage:
     """E[body] over the key fields alone."""
     planted, free = key_law(q_k)
-    return TokenAverage(body, TOKEN, LENGTH.symbol, [], [(KEY_FIELD, *planted, *focus)], [(KEY_FIELD, *free, *focus)])
+    return TokenAverage(body, TOKEN, LENGTH.symbol, [], [(KEY_FIELD, *planted, *focus)], [(KEY_FIELD, *free, *focus)], classes)
 
 
-def attention_weight(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:
-    """E[sigma_eps], sigma_l = phi_l/sum phi: the mean weight on the relevant token; ``phi`` in omega_k[l]."""
-    return key_average(phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k, focus)
+def attention_weight(phi: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()) -> TokenAverage:
+    """E[sigma_eps], sigma_l = phi_l/sum phi: the mean weight on the relevant token; ``phi`` in omega_k[l] (and log_p[l])."""
+    return key_average(phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k, focus, classes)
 
 
 def attention_square(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from .lengths import Law
 from .location import KEY_FIELD, LENGTH, TOKEN, VALUE_FIELD
 from .nodes import Average, LineIntegral
 from .planted import LocationLaw, LogEvidence, PlantedAverage
@@ -38,16 +39,16 @@ def log_evidence(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> LogEvidence:
     return LogEvidence(law, VALUE_FIELD, q_v, 1 - q_v + delta)
 
 
-def psi_out(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> sp.Expr:
-    """Psi_out = E log Z over the planted law."""
+def psi_out(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr, law: Law | None = None) -> sp.Expr:
+    """Psi_out = E log Z over the planted law, and over the length if it has a ``law``."""
     evidence = log_evidence(q_k, q_v, delta)
-    return PlantedAverage(evidence, evidence)
+    return PlantedAverage(evidence, evidence, law or ())
 
 
-def attention_weight(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr) -> sp.Expr:
+def attention_weight(q_k: sp.Expr, q_v: sp.Expr, delta: sp.Expr, law: Law | None = None) -> sp.Expr:
     """E[sum_l P_l(omega_k)^2], the mean weight of the posterior on the right token (Nishimori)."""
     evidence = log_evidence(q_k, q_v, delta)
-    return PlantedAverage(sp.Sum(evidence.location**2, (TOKEN, 1, LENGTH.symbol)), evidence)
+    return PlantedAverage(sp.Sum(evidence.location**2, (TOKEN, 1, LENGTH.symbol)), evidence, law or ())
 
 
 def posterior_square() -> sp.Expr:

@@ -211,6 +211,10 @@ class MellinIntegral(Bound):
         return f"mellin d{self.variable} [{printer._print(self.body)}]"
 
 
+LOG_PRIOR = sp.IndexedBase("log_p", real=True)
+"""log p_l of the tokens of a ``TokenAverage``."""
+
+
 class TokenAverage(Bound):
     """E[body] over the tokens l = 1..L of a sequence; token 1 is planted, the others are iid.
 
@@ -222,6 +226,9 @@ class TokenAverage(Bound):
         Gaussian laws: of the fields shared by all tokens (the label y), of the planted token and
         of any other token (both may depend on the common fields). Token fields are ``IndexedBase``.
         A pair (centre, width) may follow the variance, see ``Average``.
+    classes : tuples of (number of tokens, probability p)
+        The planted token is one of a class, each of its tokens with probability p, and ``LOG_PRIOR[l]`` in the body is log p of
+        token l. Without classes all tokens are alike: one class of L tokens, p = 1/L.
 
     Notes
     -----
@@ -229,14 +236,20 @@ class TokenAverage(Bound):
     ``exchangeable.sampled`` (explicit tokens).
     """
 
-    def __new__(cls, body: Any, index: sp.Symbol, count: Any, common: Any, planted: Any, others: Any) -> Any:
-        laws = [sp.Tuple(*(sp.Tuple(*law) for law in group)) for group in (common, planted, others)]
+    def __new__(cls, body: Any, index: sp.Symbol, count: Any, common: Any, planted: Any, others: Any, classes: Any = ()) -> Any:
+        laws = [sp.Tuple(*(sp.Tuple(*law) for law in group)) for group in (common, planted, others, classes)]
         return sp.Expr.__new__(cls, sp.sympify(body), index, sp.sympify(count), *laws)
 
     @property
+    def classes(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+        """(number of tokens, probability of each)."""
+        count = self.parameters[0]
+        return tuple((n, p) for n, p in self.parameters[4]) or ((count, 1 / count),)  # type: ignore[misc]
+
+    @property
     def free_symbols(self) -> set[sp.Basic]:
-        common, planted, others = self.parameters[1:]
-        hidden = {self.variable} | {law[0] for law in common}
+        common, planted, others, _ = self.parameters[1:]
+        hidden = {self.variable, LOG_PRIOR, *LOG_PRIOR.free_symbols} | {law[0] for law in common}
         hidden |= {s for law in (*planted, *others) for s in (law[0], *law[0].free_symbols)}
         laws = set().union(*(p.free_symbols for group in (common, planted, others) for law in group for p in law[1:]))
         return {s for s in (self.body.free_symbols | laws | self.parameters[0].free_symbols) - hidden if not isinstance(s, sp.Indexed)}

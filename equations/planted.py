@@ -9,6 +9,7 @@ With Price's theorem for the law of omega (``nodes``),
     dPsi/dq_a = (1/2) E_omega int dy [ Laplacian_a (Z log Z) - (log Z + 1) Laplacian_a Z ] = (1/2) E[ sum_l (d log Z/d omega_a,l)^2 ]
 
 where the last average is over the planted law, of density Z in (omega, y). Nothing here is divided by q_a or V_a.
+With a law of the length it is a sum over lengths, E = sum_L p_L E_L, and so are its derivatives.
 Source: theory.md section 4.
 """
 
@@ -119,12 +120,13 @@ class Score(sp.Expr):
 class PlantedAverage(sp.Expr):
     """E[body] over the joint law of (omega_k, omega_v, eps, y) whose density in (omega, y) is Z.
 
-    ``body`` is built from log Z, its ``Score`` and ``LocationLaw``, sums over ``TOKEN`` included.
+    ``body`` is built from log Z, its ``Score`` and ``LocationLaw``, sums over ``TOKEN`` included. ``lengths``, pairs (L, p_L), is the
+    law of the count of tokens, which is then bound; without it the count is a parameter.
     """
 
-    def __new__(cls, body: Any, evidence: LogEvidence) -> Any:
+    def __new__(cls, body: Any, evidence: LogEvidence, lengths: Any = ()) -> Any:
         body = sp.sympify(body)
-        return body if body.is_number else sp.Expr.__new__(cls, body, evidence)
+        return body if body.is_number else sp.Expr.__new__(cls, body, evidence, sp.Tuple(*(sp.Tuple(*pair) for pair in lengths)))
 
     @property
     def body(self) -> sp.Expr:
@@ -135,8 +137,13 @@ class PlantedAverage(sp.Expr):
         return self.args[1]  # type: ignore[return-value]
 
     @property
+    def lengths(self) -> sp.Tuple:
+        return self.args[2]  # type: ignore[return-value]
+
+    @property
     def free_symbols(self) -> set[sp.Basic]:
-        return (self.body.free_symbols - {TOKEN}) | self.evidence.free_symbols
+        count = {self.evidence.location.parameters[3]} if self.lengths else set()
+        return ((self.body.free_symbols - {TOKEN}) | self.evidence.free_symbols) - count
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t not in self.free_symbols:
@@ -144,7 +151,7 @@ class PlantedAverage(sp.Expr):
         if self.body != self.evidence or not self._only_known(t):
             return Slope(self, t)
         every = (TOKEN, 1, self.evidence.location.parameters[3])
-        squares = [PlantedAverage(sp.Sum(Score(self.evidence, a) ** 2, every), self.evidence) for a in (0, 1)]
+        squares = [PlantedAverage(sp.Sum(Score(self.evidence, a) ** 2, every), self.evidence, self.lengths) for a in (0, 1)]
         return sp.Add(*(known.diff(t) / 2 * square for (known, _), square in zip(self.evidence.variances, squares, strict=True)))
 
     def _only_known(self, t: sp.Symbol) -> bool:
@@ -159,7 +166,8 @@ class PlantedAverage(sp.Expr):
         return f"E_planted[{printer._print(self.body)}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return _raised(rf"\mathbb E_{{\omega,y}}\left[{printer._print(self.body)}\right]", exp)
+        length = f"{printer._print(self.evidence.location.parameters[3])}," if self.lengths else ""
+        return _raised(rf"\mathbb E_{{{length}\omega,y}}\left[{printer._print(self.body)}\right]", exp)
 
 
 class Slope(Numerical):

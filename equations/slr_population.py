@@ -18,9 +18,11 @@ Accuracy
     1e-8 (elementwise, linear), 1e-7 (normalised).
 Limits
     spiked, linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax reaches Bayes at c = sqrt(nu).
+    Large nu: Bayes, and so softmax, <= (L-1)/2 e^{-nu/4} (with sqrt(pi/nu), exact at L = 2 for nu -> inf), linear -> L/nu.
     max: softmax is the posterior mean at c = nu, which is taken as its optimum: no unknown, and at nu = inf the status says that
     the optimum lies at infinite scale. So does that of softplus at nu = inf (found numerically), where its limit is given.
-    max, nu = inf: Bayes and softmax 0; linear_pure 1 - E[max_l chi_l]^2/L; erf at L = 2 exactly 1/3.
+    max, nu = inf: Bayes and softmax 0; linear_pure 1 - E[max_l chi_l]^2/L, linear 1 - (1 + E[max_l chi_l]^2)/L
+    (-> 1 - 2 log L/L); erf at L = 2 exactly 1/3.
 Source
     theory.md section 3; [SLR] arXiv 2509.21936, sections 3 and 4 (their Delta^2 is our Delta).
 """

@@ -52,6 +52,8 @@ def plan(
     model, values = trial_runs.resolved(MODEL, given)
     if model.options.get("rule", "spiked") != "spiked":
         raise InputError("there is message passing for spiked data only so far: leave rule out, or use --set rule=spiked")
+    if "location" in model.options:
+        raise InputError("message passing is there for a uniform location only so far: leave location out")
     if start not in STARTS:
         raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
     if not 0 <= damping < 1:

@@ -327,7 +327,7 @@ class Evaluation:
 
     def _planted(self, e: PlantedAverage | Slope) -> Any:
         """All averages of one law, and their slopes, at once: they share the samples."""
-        law = e.average.evidence if isinstance(e, Slope) else e.evidence
+        law = planted.law_of(e)
         nodes, variables = self.groups[law]
 
         def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:

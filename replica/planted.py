@@ -31,43 +31,74 @@ class Group(NamedTuple):
     variables: tuple[sp.Symbol, ...]
 
 
-Groups = dict[LogEvidence, Group]
+Law = tuple[LogEvidence, sp.Tuple]
+"""log Z of a sample, and the law of the length (empty if it is a parameter)."""
+Groups = dict[Law, Group]
+
+
+def law_of(node: PlantedAverage | Slope) -> Law:
+    """What the samples of an average, or of its slope, are drawn from."""
+    average = node.average if isinstance(node, Slope) else node
+    return average.evidence, average.lengths
 
 
 def groups(expressions: Mapping[str, sp.Expr]) -> Groups:
     """The planted averages of ``expressions`` and their slopes, by law."""
-    nodes: dict[LogEvidence, dict[PlantedAverage, None]] = {}
-    variables: dict[LogEvidence, dict[sp.Symbol, None]] = {}
+    nodes: dict[Law, dict[PlantedAverage, None]] = {}
+    variables: dict[Law, dict[sp.Symbol, None]] = {}
     for node in (n for e in expressions.values() for n in sp.preorder_traversal(e)):
         if isinstance(node, PlantedAverage):
-            nodes.setdefault(node.evidence, {})[node] = None
+            nodes.setdefault(law_of(node), {})[node] = None
         elif isinstance(node, Slope):
-            variables.setdefault(node.average.evidence, {})[node.variable] = None
+            variables.setdefault(law_of(node), {})[node.variable] = None
     return {law: Group(tuple(asked), tuple(variables.get(law, ()))) for law, asked in nodes.items()}
 
 
-def averages(evidence: LogEvidence, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None) -> jax.Array:
-    """The value of each of ``nodes`` over one of the scrambled sets, or over all of them; ``scalar`` evaluates the parameters of the law."""
+def averages(drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None) -> jax.Array:
+    """The value of each of ``nodes`` over one of the scrambled sets, or over all of them; ``scalar`` evaluates the parameters of the law.
+
+    With a law of the length each length has its share of every set, and the sum over lengths has the weights of the law.
+    """
+    evidence, lengths = drawn
     (q_k, v_k), (q_v, width) = ([scalar(v) for v in pair] for pair in evidence.variances)
-    nu, count = (scalar(p) for p in evidence.location.parameters[2:])
-    length = evidence.location.parameters[3]
-    tokens = int(length) if length.is_Integer else rule.tokens
+    nu, length = scalar(evidence.location.parameters[2]), evidence.location.parameters[3]
+    tokens = max((int(n) for n, _ in lengths), default=rule.tokens)
     if tokens is None:
         raise LoweringError("a planted average needs the number of tokens in its rule")
-    points = location.base_points(tokens, rule.log2_samples, rule.scrambles, rule.seed)
     law = location.noise(v_k, nu)
+    points = location.base_points(tokens, rule.log2_samples, rule.scrambles, rule.seed)
+    size = 2 ** max(0, min(rule.log2_samples - halvings(len(lengths)), (BLOCK // (tokens * rule.winner)).bit_length() - 1))
 
-    def block(part: location.Points) -> jax.Array:
-        samples = location.planted(part, count, law, q_k, q_v, width, rule.winner)
-        return jnp.stack([_mean(node, samples) for node in nodes])
+    def mean(count: jax.Array, blocks: location.Points) -> jax.Array:
+        def of_block(part: location.Points) -> jax.Array:
+            samples = location.planted(part, count, law, q_k, q_v, width, rule.winner)
+            return jnp.stack([_mean(node, samples) for node in nodes])
 
-    size = 2 ** max(0, min(rule.log2_samples, (BLOCK // (tokens * rule.winner)).bit_length() - 1))
-    if scramble is None:
-        blocks = location.Points(*(jnp.asarray(a.reshape(-1, size, *a.shape[2:])) for a in points))
-    else:
-        chosen = (jnp.asarray(a)[jnp.asarray(scramble, dtype=int)] for a in points)
-        blocks = location.Points(*(a.reshape(-1, size, *a.shape[1:]) for a in chosen))
-    return jnp.mean(jax.lax.map(block, blocks), axis=0)
+        return jnp.mean(jax.lax.map(of_block, blocks), axis=0)
+
+    shares = _shares(points, max(1, len(lengths)), size, scramble)
+    if not lengths:
+        return mean(scalar(length), jax.tree.map(lambda a: a[0], shares))
+    counts, weights = (jnp.array(column, dtype=float) for column in zip(*lengths, strict=True))
+    return weights @ jax.lax.map(lambda pair: mean(*pair), (counts, shares))
+
+
+def halvings(lengths: int) -> int:
+    """How often the samples of a set are halved, so that each of so many lengths has its share of them."""
+    return max(0, lengths - 1).bit_length()
+
+
+def _shares(points: location.Points, lengths: int, size: int, scramble: Any) -> location.Points:
+    """The points of all sets, or of set ``scramble``, as (length, block, ``size``): consecutive points of a Sobol set are one themselves."""
+    if scramble is not None:
+        points = location.Points(*(jnp.asarray(a)[jnp.asarray(scramble, dtype=int)][None] for a in points))
+
+    def cut(a: Any) -> jax.Array:
+        rest = a.shape[2:]
+        parts = jnp.moveaxis(jnp.asarray(a).reshape(a.shape[0], 2 ** halvings(lengths), -1, size, *rest), 1, 0)
+        return parts.reshape(len(parts), -1, size, *rest)[:lengths]
+
+    return location.Points(*(cut(a) for a in points))
 
 
 def _mean(node: PlantedAverage, samples: location.Planted) -> jax.Array:

@@ -13,12 +13,14 @@ import numpy as np
 import sympy as sp
 
 from equations import Model
+from equations.lengths import read_law
 from solvers import Status, check_damping
 
 from . import flow
 from .errors import InputError, SolveError
 from .judge import judged
 from .lower import Rule
+from .planted import halvings
 from .precision import double_precision
 from .problem import Point, Settings, point_solver, problem
 from .proximal_solve import note, settle, settle_starts
@@ -115,14 +117,19 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
             sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
     rule = Rule().at_least(sizes)
     if model.scrambled:
-        tokens = int(max((values["L"] for values in points if "L" in values), default=0)) or None
+        law = read_law(model.options["L"]) if "L" in model.options else ()
+        tokens = int(max((n for n, _ in law), default=max((values["L"] for values in points if "L" in values), default=0))) or None
         fewer = math.ceil(math.log2(max(tokens or 1, 4) / 4)) // 2
-        rule = replace(rule, tokens=tokens, log2_samples=FIRST_SAMPLES - fewer)
+        rule = replace(rule, tokens=tokens, log2_samples=max(FIRST_SAMPLES - fewer, halvings(len(law)) + FEWEST_SAMPLES))
     return rule
 
 
 FIRST_SAMPLES = 12
 """log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the cost per sample is saved beyond."""
+
+
+FEWEST_SAMPLES = 6
+"""log2 of the samples per set that each length of a law has at least."""
 
 
 def completed(settings: Settings, model: Model) -> Settings:

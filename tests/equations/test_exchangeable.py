@@ -17,9 +17,9 @@ from equations import slr_bayes
 from equations.ansatz import derive
 from equations.exchangeable import LogTime, NotExchangeable, laplace, mellin, sampled
 from equations.gaussian import close, condition, exponential_average, tilt
-from equations.nodes import Average, MellinIntegral, SampleAverage, TokenAverage
+from equations.nodes import LOG_PRIOR, Average, MellinIntegral, SampleAverage, TokenAverage
 from equations.stable import LogSumExp
-from replica.lower import Lowered, Rule, function
+from replica.lower import SCRAMBLE, Lowered, Rule, function
 from solvers import quadrature
 
 l = sp.Symbol("l", integer=True, positive=True)  # noqa: E741
@@ -79,6 +79,24 @@ def test_one_token(name: str) -> None:
     assert function([L, t], expr)(1.0, 0.8) == pytest.approx(exact, abs=1e-9)
 
 
+CLASSES = ((1, sp.Rational(1, 2)), (2, sp.Rational(1, 4)))
+
+
+@pytest.mark.parametrize("name", ["log sum", "planted weight", "squared weights"])
+def test_classes_of_tokens_against_tensor_quadrature(name: str) -> None:
+    """Three tokens of prior 1/2, 1/4, 1/4: the planted one is of either class with probability 1/2."""
+    body, f = BODIES[name]
+    with_prior = body.xreplace({w[i]: w[i] + LOG_PRIOR[i] for i in (1, l)})
+    average = TokenAverage(with_prior, l, L, [], [(w, sp.Rational(1, 2), t)], [(w, 0, t)], CLASSES)
+    orders = np.log([[1 / 2, 1 / 4, 1 / 4], [1 / 4, 1 / 2, 1 / 4]])  # the planted token first
+    exact = np.mean([brute(lambda u, a=a: f(u + a), 3, 0.8, common=False, n=24) for a in orders])
+    expr = laplace(average, WINDOW)
+    for form in (expr, mellin(expr, WINDOW)):
+        assert function([L, t], form, Rule(gaussian=91))(3.0, 0.8) == pytest.approx(exact, abs=2e-8)
+    by_samples = function([L, t, SCRAMBLE], sampled(average), Rule(tokens=3, log2_samples=13, scrambles=1))(3.0, 0.8, 0)
+    assert by_samples == pytest.approx(exact, abs=2e-4)
+
+
 def test_many_tokens_against_monte_carlo() -> None:
     """L = 40, fixed seed: within five standard errors."""
     rng = np.random.default_rng(1)
@@ -91,8 +109,6 @@ def test_many_tokens_against_monte_carlo() -> None:
 
 def test_sampled_route_agrees() -> None:
     """Explicit tokens, quasi-Monte Carlo: an independent route to the same number."""
-    from replica.lower import SCRAMBLE
-
     expr = sampled(tokens(BODIES["planted weight"][0]))
     assert isinstance(expr, SampleAverage)
     lowered = Lowered({"value": expr}, [t], [L, SCRAMBLE], "test", Rule(tokens=3, log2_samples=13, scrambles=2))

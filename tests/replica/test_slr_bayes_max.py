@@ -125,6 +125,54 @@ def test_equations_are_derived_by_the_nishimori_rule() -> None:
         psi.diff(delta).diff(delta)
 
 
+def channel(law: str | None, rule: Rule, c: list[float], x: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Conjugates and observables at given overlaps."""
+    every = Problem(MODELS["slr-bayes"].build(rule="max", L=law), rule, "exact")
+    hats, _, seen = jax.jit(every.values)(jnp.array(c), jnp.array(x))
+    return np.asarray(hats), np.asarray(seen)
+
+
+@pytest.mark.parametrize("law", ["1:1/4,2:3/4", pytest.param("1:1/8,2:3/8,3:1/2", marks=pytest.mark.slow)])
+def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
+    """L = 1 is ridge regression and L = 2 a quadrature; L = 3 is sampled alone. The attention mass is averaged per length."""
+    q_k, q_v, delta, alpha = 0.4, 0.7, 0.1, 1.3
+    rule = Rule(log2_samples=12, winner=36)
+    two, weights = quadrature(q_k, q_v, delta), [float(sp.Rational(p.split(":")[1])) for p in law.split(",")]
+    parts = [[0, 1 / (1 - q_v + delta), 1], [two["q_k_hat"], two["q_v_hat"], two["attention_mass"]]]
+    if len(weights) == 3:
+        hats, seen = channel(None, Rule(log2_samples=12, winner=36, tokens=3), [1.0, 3, INF, delta], [q_k, q_v])
+        parts.append([*hats, seen[2]])
+    mixed, seen = channel(law, rule, [alpha, INF, delta], [q_k, q_v])
+    expected = np.dot(weights, np.array(parts))
+    assert mixed == pytest.approx(alpha * expected[:2], rel=5e-3)
+    assert seen[2] == pytest.approx(expected[2], abs=2e-3)
+    assert seen[0] == pytest.approx(1 + delta - q_v * seen[2], abs=1e-12)
+
+
+@pytest.mark.slow
+def test_a_law_of_one_length_is_that_length() -> None:
+    c, x = [1.3, INF, 0.1], [0.4, 0.7]
+    fixed = channel(None, Rule(log2_samples=8, winner=36, tokens=3), [c[0], 3, *c[1:]], x)
+    for one, other in zip(channel("3:1", Rule(log2_samples=8, winner=36), c, x), fixed, strict=True):
+        assert one == pytest.approx(other, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_solve_random_lengths() -> None:
+    """Uniform on 1..10 lies between its shortest and its longest; the command line takes the law."""
+    law = ",".join(f"{n}:1/10" for n in range(1, 11))
+    (branch,) = replica.solve("slr-bayes", rule="max", L=law, nu=INF, Delta=0.1, alpha=2.2, settings=Settings(accuracy=1e-2)).branches
+    assert branch.status is Status.SUCCESSFUL
+    assert branch.overlaps["q_v"] == pytest.approx(0.825, abs=0.01)
+    assert branch.observables["population_bayes_risk"] == pytest.approx(0.1, abs=1e-6)
+    arguments = ["--set", "rule=max", "--set", "L=1:0.5,3:0.5", "--set", "nu=inf", "--set", "Delta=0.1", "--set", "alpha=2", "--json"]
+    done = CliRunner().invoke(app, ["solve", "slr-bayes", *arguments])
+    assert done.exit_code == 0, done.output
+    seen = json.loads(done.output)
+    assert seen["options"] == {"L": "1:1/2,3:1/2", "rule": "max"}
+    assert seen["branches"][0]["overlaps"]["q_k"] == pytest.approx(0.3562, abs=2e-3)
+
+
 @pytest.mark.slow
 def test_slopes_on_fixed_samples_match_finite_differences() -> None:
     every, _ = problems(SMALL)

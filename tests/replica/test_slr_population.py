@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.special
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,6 +125,43 @@ def test_max_rule_closed_forms() -> None:
     finite = largest("softmax", 3, 4.0)
     assert finite.status is replica.Status.SUCCESSFUL
     assert finite.observables["excess_risk"] == pytest.approx(0.2010575, abs=2e-6)
+
+
+def mean_of_largest(length: int) -> float:
+    """E[max of L standard Gaussians], by SciPy."""
+    density = lambda x: x * length * np.exp(scipy.stats.norm.logpdf(x) + (length - 1) * scipy.stats.norm.logcdf(x))  # noqa: E731
+    return scipy.integrate.quad(density, -9, 9, points=[0, 2, 4, 6], epsabs=1e-13, limit=400)[0]
+
+
+def test_linear_attention_at_many_tokens_of_the_max_rule() -> None:
+    """At the best scale (1 + c chi at c = E[max]) R - Delta = 1 - (1 + E[max]^2)/L, linear_pure 1 - E[max]^2/L: both -> 1 - 2 log L/L."""
+    approach = []
+    for length in (2, 10, 100, 1000, 10**4, 10**6):
+        largest_key = mean_of_largest(length) ** 2
+        pure, linear = (largest(a, length).observables["excess_risk"] for a in ("linear_pure", "linear"))
+        assert pure == pytest.approx(1 - largest_key / length, abs=1e-9)
+        assert linear == pytest.approx(1 - (1 + largest_key) / length, abs=1e-9)
+        approach.append((1 - pure) * length / (2 * np.log(length)))
+    assert np.all(np.diff(approach) > 0), "2 log L/L from below"
+    correction = 2 * np.log(length) - np.log(np.log(length)) - np.log(4 * np.pi) + 2 * np.euler_gamma
+    assert (1 - pure) * length == pytest.approx(correction, rel=5e-3)
+
+
+def test_bayes_risk_of_strong_spikes_is_exponentially_small() -> None:
+    """1 - s_1 <= sum_l Q_l/(P + Q_l) for the laws P, Q_l of the keys with the spike on token 1, l; int PQ/(P+Q) <= int sqrt(PQ)/2 = e^{-nu/4}/2.
+
+    At L = 2 the first step is an equality: int PQ/(P+Q) = e^{-nu/4} E[1/(2 cosh(x/2))], x ~ N(0, 2 nu), -> e^{-nu/4} sqrt(pi/nu)/2.
+    """
+    over = {"L": [2, 5, 50], "nu": [1.0, 5.0, 20.0, 40.0]}
+    swept = replica.sweep("slr-population", over=over, activation="bayes", Delta=0.0).isel(branch=0)
+    for nu in over["nu"]:
+        pair = scipy.integrate.quad(lambda x, nu=nu: scipy.stats.norm.pdf(x, scale=np.sqrt(2 * nu)) / (2 * np.cosh(x / 2)), -60, 60, points=[0])[0]
+        for length in over["L"]:
+            seen = swept.sel(L=length, nu=nu)
+            bound = (length - 1) * np.exp(-nu / 4) * pair
+            assert float(seen.excess_risk) <= bound + float(seen.error_excess_risk)
+            assert bound <= (length - 1) / 2 * np.exp(-nu / 4) * min(1.0, np.sqrt(np.pi / nu))
+        assert float(swept.excess_risk.sel(L=2, nu=nu)) == pytest.approx(np.exp(-nu / 4) * pair, rel=1e-6, abs=1e-9)
 
 
 def test_max_rule_without_strength_leaves_the_mean_of_the_values() -> None:
