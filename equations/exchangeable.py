@@ -100,17 +100,17 @@ def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
     if isinstance(node.body, LogSumExp):
         g = node.body.args[0]
         _same_range(node, node.body.args[1:])
-        survive = [token(_damped(sp.exp(g)), law) for law in (planted, others)]
+        survive = [token(damped(sp.exp(g)), law) for law in (planted, others)]
         body = sp.exp(-sp.exp(LOG_TIME)) - over_common(survive[0] * UnitPower(survive[1], count - 1))
         return LineIntegral(body, LOG_TIME, window.lower, window.upper)
 
     for total in node.body.atoms(sp.Sum):
         _same_range(node, *((i, high) if low == 1 else (i, high, low) for i, low, high in total.limits))
     marked, summed, phi, n = _ratio(node.body, index)
-    survive = [token(_damped(phi), law) for law in (planted, others)]
-    body = token(_damped(phi, marked + summed, n), planted) * UnitPower(survive[1], count - 1)
+    survive = [token(damped(phi), law) for law in (planted, others)]
+    body = token(damped(phi, marked + summed, n), planted) * UnitPower(survive[1], count - 1)
     if summed != 0:
-        other = token(_damped(phi, summed, n), others)
+        other = token(damped(phi, summed, n), others)
         body += (count - 1) * survive[0] * other * UnitPower(survive[1], count - 2)
     return LineIntegral(over_common(body) / sp.gamma(n), LOG_TIME, window.lower, window.upper)
 
@@ -121,7 +121,7 @@ def _same_range(node: TokenAverage, *limits: tuple[sp.Basic, ...]) -> None:
         raise NotExchangeable(f"a sum in {node.body} does not run over {node.variable} = 1..{node.parameters[0]}")
 
 
-def _damped(phi: sp.Expr, h: sp.Expr = sp.S.One, n: int = 0) -> sp.Expr:
+def damped(phi: sp.Expr, h: sp.Expr = sp.S.One, n: int = 0) -> sp.Expr:
     """e^{n s} h exp(-e^s phi), with the exponents of exponential h and phi joined (nothing overflows)."""
     damping = sp.exp(LOG_TIME + phi.args[0]) if isinstance(phi, sp.exp) else sp.exp(LOG_TIME) * phi
     if isinstance(h, sp.exp):

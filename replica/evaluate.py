@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations.kinks import kinks, samples
-from equations.nodes import Average, Bound, LineIntegral, MellinIntegral, SampleAverage
+from equations.nodes import Average, Below, Bound, LineIntegral, MellinIntegral, SampleAverage
 from equations.planted import PlantedAverage, Slope
 from equations.stable import LogSumExp
 from solvers import quadrature
@@ -106,6 +106,8 @@ class Evaluation:
             return self._indexed_sum(e)
         if isinstance(e, sp.log):
             return self._log(e.args[0])
+        if isinstance(e, Below):
+            return self._below(*e.args)
         return FUNCTIONS[e.func](*(self.value(a) for a in e.args))
 
     # arithmetic -----------------------------------------------------------------------------------
@@ -190,6 +192,13 @@ class Evaluation:
             points, weights = mean + deviation * self._along(x, nodes.points), self._along(x, nodes.weights)
         identity, varies = self._identity(e, tuple(roots), bool(even))
         return self._under(x, points, identity, varies, lambda: self._contract(e.body, x, weights))
+
+    def _below(self, lower: Any, upper: Any) -> Any:
+        shape = [1] * self.ndim
+        rows, columns = self.axes[upper], self.axes[lower]
+        matrix = quadrature.below(self.rule.gaussian)
+        shape[rows], shape[columns] = matrix.shape
+        return jnp.asarray(matrix if rows < columns else matrix.T).reshape(shape)
 
     def _panels(self, x: Any, mean: Any, deviation: Any, roots: list[Any]) -> tuple[Any, Any]:
         """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ import sympy as sp
 from equations import Model
 from solvers import Status, check_damping
 
-from . import flow
+from . import flow, gram_flow
 from .errors import InputError, SolveError
 from .judge import judged
 from .lower import Rule
@@ -51,6 +52,8 @@ class Branch:
         Refinements of the node sets that were needed.
     note : str
         What the sentence of ``status`` leaves open, such as in how many samples a minimisation failed.
+    rates : tuple of float
+        Of the end of a flow of several overlaps: growth rates of small deviations, largest first.
     """
 
     start: str
@@ -65,6 +68,7 @@ class Branch:
     spectral_radius: float
     level: int = 0
     note: str = ""
+    rates: tuple[float, ...] = ()
 
     @property
     def message(self) -> str:
@@ -104,7 +108,7 @@ class Solution:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
         about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
         if self.model.path == "flow":
-            return _json_safe(about | {"fixed_points": [flow.describe(b) for b in self.branches]})
+            return _json_safe(about | {"fixed_points": [(gram_flow if self.model.gram else flow).describe(b) for b in self.branches]})
         phi = "free_entropy" if self.model.best == "largest" else "objective"
         branches = [
             {
@@ -165,7 +169,7 @@ def solve(
     built, values = resolve(model, controls)
     settings = completed(settings, built)
     if built.path == "flow":
-        return _flow_solution(built, values, settings)
+        return _flow_solution(built, values, settings, starts or built.starts)
     rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
@@ -196,11 +200,15 @@ def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) 
     return branches
 
 
-def _flow_solution(model: Model, values: dict[str, float], settings: Settings) -> Solution:
-    """Every fixed point of a flow, unstable ones too."""
+def _flow_solution(model: Model, values: dict[str, float], settings: Settings, starts: Mapping[str, Any]) -> Solution:
+    """Every fixed point of a flow of one overlap, unstable ones too; the ends from each start, for several."""
     with double_precision():
-        branches = tuple(Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol))
-    return Solution(model, values, branches, best_branch(model, list(branches)), settings)
+        if model.gram:
+            at = {name: dict(zip((q.name for q in model.overlaps), start_vector(model, start, values), strict=True)) for name, start in starts.items()}
+            branches = _merge([Branch(**entry) for entry in gram_flow.fixed_points(model, values, at, settings.tol, settings.accuracy or np.inf)])
+        else:
+            branches = [Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol)]
+    return Solution(model, values, tuple(branches), best_branch(model, branches), settings)
 
 
 def default_rule(model: Model, *points: dict[str, float]) -> Rule:
@@ -370,7 +378,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     if built.path == "flow":
         with double_precision():
-            return _json_safe(flow.evaluation(built, values, at))
+            return _json_safe((gram_flow if built.gram else flow).evaluation(built, values, at))
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
         state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
