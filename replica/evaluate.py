@@ -216,7 +216,7 @@ class Evaluation:
         """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far from it."""
         nodes = quadrature.unit_trapezoid(self.rule.focused)
         unit = jnp.where(deviation > 0, deviation, 1.0)
-        middle, width = (centre - mean) / unit, jnp.minimum(width / unit, WIDEST)
+        middle, width = jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST), jnp.minimum(width / unit, WIDEST)
         low, high = (jnp.arcsinh((side * self.cut - middle) / width) for side in (-1, 1))
         t = low + (high - low) * self._along(x, nodes.points)
         points = middle + width * jnp.sinh(t)
@@ -361,6 +361,8 @@ SCRAMBLE = sp.Symbol("scramble_")
 
 WIDEST = 100.0
 """A feature wider than this many deviations is none: the nodes are equidistant."""
+FARTHEST = 1000.0
+"""Nor is one further away: x = centre + ... would lose digits."""
 
 
 def _density(g: Any) -> Any:

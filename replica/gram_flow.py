@@ -25,7 +25,7 @@ RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
 """Node sets to begin with: the forces are evaluated thousands of times, and are smooth."""
 LEVELS = 2
 """How often they are refined before an end is called unresolved."""
-LATEST, EDGE = 2000.0, 1e3
+LATEST, EDGE = 500.0, 1e2
 """The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to diverge."""
 NEWTON_STEPS = 20
 OPTIONS = {"xla_backend_optimization_level": 0}
@@ -85,7 +85,7 @@ def field(model: Model, rule: Rule, c: jax.Array) -> Field:
 def _settle(model: Model, rule: Rule) -> Any:
     def run(c: jax.Array, fixed: jax.Array, starts: jax.Array, latest: jax.Array) -> gram.End:
         forces = field(model, rule, c).forces
-        return jax.vmap(lambda x: gram.settle(forces, fixed, x, latest, EDGE))(starts)
+        return jax.lax.map(lambda x: gram.settle(forces, fixed, x, latest, EDGE), starts)  # each takes the steps it needs
 
     return jax.jit(run, compiler_options=OPTIONS)
 
@@ -102,7 +102,7 @@ def _probe(model: Model, rule: Rule) -> Any:
             found = at.values(overlaps_in(model, w @ w.T))
             return gram.slope(at.forces, fixed, x), jnp.stack([found[name] for name in VALUES])
 
-        return jax.vmap(one)(points)
+        return jax.lax.map(one, points)
 
     return jax.jit(run, compiler_options=OPTIONS)
 
@@ -148,11 +148,13 @@ class Ends:
     level: int
 
 
-def ends(model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float) -> Ends:
+def ends(
+    model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float, rule: Rule = RULE
+) -> Ends:
     """Follow the flow from trained ``vectors``, shape (starts, trained, n), and polish its ends."""
     c, still = controls_of(model, values), jnp.asarray(fixed)
-    end = jax.tree.map(np.asarray, _settle(model, RULE)(c, still, jnp.asarray(vectors), LATEST))
-    x, rule = end.x, RULE
+    end = jax.tree.map(np.asarray, _settle(model, rule)(c, still, jnp.asarray(vectors), LATEST))
+    x = end.x
     for level in range(LEVELS + 1):
         x, (speed, slopes), found = _polished(model, rule, c, still, x, end.moved <= 1e2 * gram.REST)
         (finer_speed, _), finer = jax.tree.map(np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x)))
