@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigner, subspace
+from . import perceptron_bayes, slr_bayes, slr_erm, slr_flow, slr_population, spiked_wigner, subspace
 from .ansatz import Model, ModelError, derive, jacobian
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
 from .stable import LogSumExp, stabilise
@@ -49,6 +49,7 @@ MODELS: dict[str, ModelFamily] = {
     "perceptron-bayes": _family(perceptron_bayes),
     "slr-bayes": _family(slr_bayes),
     "slr-erm": _family(slr_erm),
+    "slr-flow": _family(slr_flow),
     "slr-population": _family(slr_population),
     "spiked-wigner": _family(spiked_wigner),
     "subspace": _family(subspace),

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import sympy as sp
 
+from .gram import Gram
 from .nodes import Bound
 from .stable import stabilise
 from .symbols import Quantity
@@ -55,7 +56,9 @@ class Model:
         String settings the model was built with, such as ``activation``.
     path : {"compiled", "proximal", "flow"}
         How it is solved: node sets compiled into one program, samples with a minimisation in each, or the fixed points of
-        a flow dx/dt = observable ``drift``.
+        a flow: dx/dt = observable ``drift``, or that of ``gram``.
+    gram : Gram or None
+        The Gram matrix whose entries the overlaps are, if they descend on the free energy.
     scrambled : bool
         Whether its averages run over scrambled sets of samples, whose spread is then the error.
     infinite_scale : condition on the controls
@@ -88,6 +91,7 @@ class Model:
     nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     path: Literal["compiled", "proximal", "flow"] = "compiled"
+    gram: Gram | None = None
     scrambled: bool = False
     infinite_scale: Any = sp.false
     accuracy: float = 1e-6

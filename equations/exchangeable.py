@@ -106,7 +106,7 @@ def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
         return sp.Add(*(n * p * over_common(body(c)) for c, (n, p) in enumerate(node.classes)))
 
     def survive(phi: sp.Expr, law: sp.Tuple) -> list[sp.Expr]:
-        return [token(_damped(phi), law, p) for _, p in node.classes]
+        return [token(damped(phi), law, p) for _, p in node.classes]
 
     if isinstance(node.body, LogSumExp):
         _same_range(node, node.body.args[1:])
@@ -118,8 +118,8 @@ def _laplace(node: TokenAverage, window: LogTime) -> sp.Expr:
         _same_range(node, *((i, high) if low == 1 else (i, high, low) for i, low, high in total.limits))
     marked, summed, phi, n = _ratio(node.body, index)
     first, rest = (survive(phi, law) for law in (planted, others))
-    seen = [token(_damped(phi, marked + summed, n), planted, p) for _, p in node.classes]
-    other = [token(_damped(phi, summed, n), others, p) for _, p in node.classes] if summed != 0 else []
+    seen = [token(damped(phi, marked + summed, n), planted, p) for _, p in node.classes]
+    other = [token(damped(phi, summed, n), others, p) for _, p in node.classes] if summed != 0 else []
 
     def weighed(c: int) -> sp.Expr:
         shares = ((size - int(c == d)) * first[c] * other[d] * _all_but(node, rest, c, d) for d, (size, _) in enumerate(node.classes[: len(other)]))
@@ -140,7 +140,7 @@ def _same_range(node: TokenAverage, *limits: tuple[sp.Basic, ...]) -> None:
         raise NotExchangeable(f"a sum in {node.body} does not run over {node.variable} = 1..{node.parameters[0]}")
 
 
-def _damped(phi: sp.Expr, h: sp.Expr = sp.S.One, n: int = 0) -> sp.Expr:
+def damped(phi: sp.Expr, h: sp.Expr = sp.S.One, n: int = 0) -> sp.Expr:
     """e^{n s} h exp(-e^s phi), with the exponents of exponential h and phi joined (nothing overflows)."""
     damping = sp.exp(LOG_TIME + phi.args[0]) if isinstance(phi, sp.exp) else sp.exp(LOG_TIME) * phi
     if isinstance(h, sp.exp):

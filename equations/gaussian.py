@@ -75,3 +75,26 @@ def close(expr: sp.Expr) -> sp.Expr:
         return factor * sp.exp(sp.expand(shift + exponent.coeff(x, 0))) * polynomial_average(sp.Poly(others, x), *tilted)
 
     return expr.replace(lambda e: isinstance(e, Average), rule)
+
+
+Fields = dict[sp.Symbol, tuple[sp.Expr, dict[sp.Symbol, sp.Expr]]]
+"""Jointly Gaussian variables: mean, and covariances with itself and with others."""
+
+
+def contract(body: sp.Expr, fields: Fields) -> sp.Expr:
+    """E[body] over fields that enter it polynomially, given the others: E[z X] = E[z] E[X] + sum_b Cov(z, b) E[dX/db] (Stein), one after the other.
+
+    What is left is a function of the variables b that are not among ``fields``, to be averaged over their own law.
+    Nothing is divided by a variance.
+    """
+    for z, (mean, covariances) in fields.items():
+        while body.has(z):
+            rest = sp.expand_mul(body)
+            constant, quotient = sp.S.Zero, sp.S.Zero
+            for term in sp.Add.make_args(rest):
+                if term.has(z):
+                    quotient += term / z
+                else:
+                    constant += term
+            body = constant + mean * quotient + sp.Add(*(c * quotient.diff(b) for b, c in covariances.items()))
+    return body

@@ -283,6 +283,15 @@ class Numerical(sp.Expr):
         return True
 
 
+class Below(sp.Function):
+    """1 where y < x, else 0, of two variables that are averaged over N(0, 1): the step is integrated to the accuracy of a smooth function."""
+
+    nargs = 2
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
 class SampleAverage(Bound):
     """E[body] over iid standard Gaussians: scalars ``common`` and vectors ``tokens`` indexed by ``l`` = 1..L."""
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations.kinks import kinks, samples
-from equations.nodes import Average, Bound, LineIntegral, MellinIntegral, SampleAverage
+from equations.nodes import Average, Below, Bound, LineIntegral, MellinIntegral, SampleAverage
 from equations.planted import PlantedAverage, Slope
 from equations.stable import LogSumExp
 from solvers import quadrature
@@ -106,6 +106,8 @@ class Evaluation:
             return self._indexed_sum(e)
         if isinstance(e, sp.log):
             return self._log(e.args[0])
+        if isinstance(e, Below):
+            return self._below(*e.args)
         return FUNCTIONS[e.func](*(self.value(a) for a in e.args))
 
     # arithmetic -----------------------------------------------------------------------------------
@@ -191,6 +193,13 @@ class Evaluation:
         identity, varies = self._identity(e, tuple(roots), bool(even))
         return self._under(x, points, identity, varies, lambda: self._contract(e.body, x, weights))
 
+    def _below(self, lower: Any, upper: Any) -> Any:
+        shape = [1] * self.ndim
+        rows, columns = self.axes[upper], self.axes[lower]
+        matrix = quadrature.below(self.rule.gaussian)
+        shape[rows], shape[columns] = matrix.shape
+        return jnp.asarray(matrix if rows < columns else matrix.T).reshape(shape)
+
     def _panels(self, x: Any, mean: Any, deviation: Any, roots: list[Any]) -> tuple[Any, Any]:
         """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""
         axis, nodes = self.axes[x], quadrature.gauss_legendre(self.rule.panel)
@@ -207,7 +216,7 @@ class Evaluation:
         """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far from it."""
         nodes = quadrature.unit_trapezoid(self.rule.focused)
         unit = jnp.where(deviation > 0, deviation, 1.0)
-        middle, width = (centre - mean) / unit, jnp.minimum(width / unit, WIDEST)
+        middle, width = jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST), jnp.minimum(width / unit, WIDEST)
         low, high = (jnp.arcsinh((side * self.cut - middle) / width) for side in (-1, 1))
         t = low + (high - low) * self._along(x, nodes.points)
         points = middle + width * jnp.sinh(t)
@@ -352,6 +361,8 @@ SCRAMBLE = sp.Symbol("scramble_")
 
 WIDEST = 100.0
 """A feature wider than this many deviations is none: the nodes are equidistant."""
+FARTHEST = 1000.0
+"""Nor is one further away: x = centre + ... would lose digits."""
 
 
 def _density(g: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from equations import Model
 from solvers import Status
 
-from . import flow
+from . import flow, gram_flow
 from .errors import InputError
 from .problem import Point, Settings
 from .settings import nearest, printable
@@ -39,6 +39,8 @@ class Branch:
         Refinements of the node sets that were needed.
     note : str
         What the sentence of ``status`` leaves open, such as in how many samples a minimisation failed.
+    rates : tuple of float
+        Of the end of a flow of several overlaps: growth rates of small deviations, largest first.
     """
 
     start: str
@@ -53,6 +55,7 @@ class Branch:
     spectral_radius: float
     level: int = 0
     note: str = ""
+    rates: tuple[float, ...] = ()
 
     @property
     def message(self) -> str:
@@ -104,7 +107,7 @@ class Solution:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
         about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
         if self.model.path == "flow":
-            return json_safe(about | {"fixed_points": [flow.describe(b) for b in self.branches]})
+            return json_safe(about | {"fixed_points": [(gram_flow if self.model.gram else flow).describe(b) for b in self.branches]})
         phi = "free_entropy" if self.model.best == "largest" else "objective"
         branches = [
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,7 +17,7 @@ from equations import Model
 from equations.lengths import read_law
 from solvers import Status, check_damping
 
-from . import flow
+from . import flow, gram_flow
 from .errors import InputError, SolveError
 from .judge import judged
 from .lower import Rule
@@ -70,7 +71,7 @@ def solve(
     built, values = resolve(model, controls)
     settings = completed(settings, built)
     if built.path == "flow":
-        return _flow_solution(built, values, settings)
+        return _flow_solution(built, values, settings, starts or built.starts)
     rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
@@ -101,11 +102,15 @@ def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) 
     return branches
 
 
-def _flow_solution(model: Model, values: dict[str, float], settings: Settings) -> Solution:
-    """Every fixed point of a flow, unstable ones too."""
+def _flow_solution(model: Model, values: dict[str, float], settings: Settings, starts: Mapping[str, Any]) -> Solution:
+    """Every fixed point of a flow of one overlap, unstable ones too; the ends from each start, for several."""
     with double_precision():
-        branches = tuple(Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol))
-    return Solution(model, values, branches, best_branch(model, list(branches)), settings)
+        if model.gram:
+            at = {name: dict(zip((q.name for q in model.overlaps), start_vector(model, start, values), strict=True)) for name, start in starts.items()}
+            branches = merged([Branch(**entry) for entry in gram_flow.fixed_points(model, values, at, settings.tol, settings.accuracy or np.inf)])
+        else:
+            branches = [Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol)]
+    return Solution(model, values, tuple(branches), best_branch(model, branches), settings)
 
 
 def default_rule(model: Model, *points: dict[str, float]) -> Rule:

@@ -1,0 +1,299 @@
+"""Where descent on an objective of the overlaps ends: the fixed points of the flow of a Gram matrix, from given starts.
+
+The vectors flow in the space that they and the teacher span (``solvers.gram``), with the derived forces H of ``equations.gram``.
+Everything here runs inside ``precision.double_precision``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equations import Model
+from solvers import Status, gram
+
+from .errors import InputError
+from .lower import FLOOR, SAFETY, Lowered, Rule, value_and_error
+
+RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
+"""Node sets to begin with: the forces are evaluated thousands of times, and are smooth."""
+LEVELS = 2
+"""How often they are refined before an end is called unresolved."""
+LATEST, EDGE = 500.0, 1e2
+"""The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to diverge."""
+NEWTON_STEPS = 20
+OPTIONS = {"xla_backend_optimization_level": 0}
+"""Code that is compiled for one point and runs a few thousand times."""
+MANIFOLD = 1e-6
+"""Cross terms below it vanish."""
+VALUES = "objective", "risk"
+
+
+@cache
+def derived(model: Model) -> dict[str, Any]:
+    """The forces and the values, derived and rewritten for evaluation."""
+    assert model.gram is not None
+    forces = model.gram.forces(model.exact(model.channel))
+    return {f"H_{a}{b}": e for (a, b), e in forces.items()} | {"objective": model.exact(model.channel), "risk": model.exact(model.observables["risk"])}
+
+
+@cache
+def lowered(model: Model, rule: Rule) -> Lowered:
+    return Lowered(derived(model), [q.symbol for q in model.overlaps], [q.symbol for q in model.controls], model.name, rule)
+
+
+def places(model: Model) -> list[tuple[int, int]]:
+    """Where each overlap stands in the Gram matrix."""
+    assert model.gram is not None
+    size = range(model.gram.matrix.rows)
+    return [next((a, b) for a in size for b in size if model.gram.matrix[a, b] == q.symbol) for q in model.overlaps]
+
+
+def overlaps_in(model: Model, matrix: Any) -> Any:
+    """The overlaps among the entries of a Gram matrix, shape (..., n, n)."""
+    return jnp.stack([matrix[..., a, b] for a, b in places(model)], axis=-1)
+
+
+@dataclass(frozen=True)
+class Field:
+    """The forces of a model at given controls, and its values, as functions of the Gram matrix."""
+
+    model: Model
+    values: Callable[[jax.Array], dict[str, jax.Array]]
+
+    def forces(self, matrix: jax.Array) -> jax.Array:
+        """H, shape (trained, n)."""
+        assert self.model.gram is not None
+        found, n = self.values(overlaps_in(self.model, matrix)), self.model.gram.matrix.rows
+        return jnp.stack([found[f"H_{a}{b}"] for a in range(self.model.gram.trained) for b in range(n)]).reshape(-1, n)
+
+
+def field(model: Model, rule: Rule, c: jax.Array) -> Field:
+    """What does not depend on the overlaps is evaluated here, outside any loop."""
+    binding = {q.symbol: c[i] for i, q in enumerate(model.controls)}
+    anywhere = jnp.asarray(list(next(iter(model.starts.values())).values()), dtype=float)
+    return Field(model, lowered(model, rule).bind(anywhere, binding))
+
+
+@cache
+def _settle(model: Model, rule: Rule) -> Any:
+    def run(c: jax.Array, fixed: jax.Array, starts: jax.Array, latest: jax.Array) -> gram.End:
+        forces = field(model, rule, c).forces
+        return jax.lax.map(lambda x: gram.settle(forces, fixed, x, latest, EDGE), starts)  # each takes the steps it needs
+
+    return jax.jit(run, compiler_options=OPTIONS)
+
+
+@cache
+def _probe(model: Model, rule: Rule) -> Any:
+    """Velocity, its slope, and the values of the model at each point."""
+
+    def run(c: jax.Array, fixed: jax.Array, points: jax.Array) -> Any:
+        at = field(model, rule, c)
+
+        def one(x: jax.Array) -> Any:
+            w = jnp.concatenate([x, fixed])
+            found = at.values(overlaps_in(model, w @ w.T))
+            return gram.slope(at.forces, fixed, x), jnp.stack([found[name] for name in VALUES])
+
+        return jax.lax.map(one, points)
+
+    return jax.jit(run, compiler_options=OPTIONS)
+
+
+def controls_of(model: Model, values: Mapping[str, float]) -> jax.Array:
+    return jnp.asarray([values[q.name] for q in model.controls], dtype=float)
+
+
+def embedded(model: Model, values: Mapping[str, float], overlaps: Mapping[str, float], name: str = "these overlaps") -> np.ndarray:
+    """Vectors with these overlaps, trained ones first, shape (n, n)."""
+    assert model.gram is not None
+    numbers = {q.symbol: float(values[q.name]) for q in model.controls} | {q.symbol: float(overlaps[q.name]) for q in model.overlaps}
+    found = gram.vectors(np.array(model.gram.matrix.subs(numbers), dtype=float))
+    if found is None:
+        raise InputError(f"no vectors have {name}: a Gram matrix has no negative eigenvalue, so lower the cross terms or raise the lengths")
+    return found
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where flows ended, one entry per start.
+
+    Attributes
+    ----------
+    overlaps, error : array (starts, overlaps)
+    values, value_error : array (starts, len(VALUES))
+    speed : largest entry of the velocity
+    rates : array (starts, n), falling: growth rates of small deviations of the trained vectors
+    status : list of Status
+    time, steps : of the flow
+    level : refinements of the node sets
+    """
+
+    overlaps: np.ndarray
+    error: np.ndarray
+    values: np.ndarray
+    value_error: np.ndarray
+    speed: np.ndarray
+    rates: np.ndarray
+    status: list[Status]
+    time: np.ndarray
+    steps: np.ndarray
+    level: int
+
+
+def ends(
+    model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float, rule: Rule = RULE
+) -> Ends:
+    """Follow the flow from trained ``vectors``, shape (starts, trained, n), and polish its ends."""
+    c, still = controls_of(model, values), jnp.asarray(fixed)
+    end = jax.tree.map(np.asarray, _settle(model, rule)(c, still, jnp.asarray(vectors), LATEST))
+    x = end.x
+    for level in range(LEVELS + 1):
+        x, (speed, slopes), found = _polished(model, rule, c, still, x, end.moved <= 1e2 * gram.REST)
+        (finer_speed, _), finer = jax.tree.map(np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x)))
+        here = _overlaps(model, x, fixed)
+        shift = np.stack([gram.newton(v, s).reshape(x.shape[1:]) for v, s in zip(finer_speed, slopes, strict=True)])
+        error = SAFETY * np.abs(_overlaps(model, x + shift, fixed) - here) + FLOOR * (1 + np.abs(here))
+        value_error = SAFETY * np.abs(finer - found) + FLOOR * (1 + np.abs(found))
+        size = np.max(np.abs(speed), axis=1)
+        loose = (size <= tol) & ~(np.max(error, axis=1) <= accuracy)
+        if level == LEVELS or not loose.any():
+            break
+        rule = rule.refined()
+    longest = np.max(np.linalg.norm(x, axis=2), axis=1)
+    status = [_status(s, tol, *row) for s, *row in zip(size, longest, loose, np.isfinite(found).all(axis=1), strict=True)]
+    return Ends(here, error, found, value_error, size, _rates(slopes), status, end.time, end.steps, level)
+
+
+def _polished(model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray, rests: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Newton's method where the flow rests; a point that it would carry far away or does not improve stays where it was."""
+    x = x0
+    probe = lambda at: jax.tree.map(np.asarray, _probe(model, rule)(c, fixed, jnp.asarray(at)))  # noqa: E731
+    (speed, slopes), found = probe(x)
+    for _ in range(NEWTON_STEPS):
+        size = np.max(np.abs(speed), axis=1)
+        moves = rests & np.isfinite(size) & np.isfinite(slopes).all(axis=(1, 2)) & (size > 1e-14)
+        new = np.array([p + gram.newton(v, s).reshape(p.shape) if m else p for p, v, s, m in zip(x, speed, slopes, moves, strict=True)])
+        near = np.linalg.norm(new - x0, axis=(1, 2)) <= gram.NEAR * (1 + np.linalg.norm(x0, axis=(1, 2)))
+        (new_speed, new_slopes), new_found = probe(np.where(near[:, None, None], new, x))
+        better = moves & near & (np.max(np.abs(new_speed), axis=1) < size)
+        if not better.any():
+            break
+        x, speed = np.where(better[:, None, None], new, x), np.where(better[:, None], new_speed, speed)
+        slopes, found = np.where(better[:, None, None], new_slopes, slopes), np.where(better[:, None], new_found, found)
+    return x, (speed, slopes), found
+
+
+def _overlaps(model: Model, x: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+    w = np.concatenate([x, np.broadcast_to(fixed, (len(x), *fixed.shape))], axis=1)
+    return np.asarray(overlaps_in(model, w @ w.transpose(0, 2, 1)))
+
+
+def _rates(slopes: np.ndarray) -> np.ndarray:
+    """Eigenvalues, falling; NaN where a slope is not finite."""
+    return np.array([np.linalg.eigvalsh(s)[::-1] if np.isfinite(s).all() else np.full(len(s), np.nan) for s in slopes])
+
+
+def _status(speed: float, tol: float, longest: float, loose: bool, finite: bool) -> Status:
+    if not (finite and np.isfinite(speed)):
+        return Status.NON_FINITE
+    if longest >= EDGE:
+        return Status.AT_EDGE
+    if not speed <= tol:
+        return Status.MAX_STEPS
+    return Status.UNRESOLVED if loose else Status.SUCCESSFUL
+
+
+def bayes_risk(model: Model, values: Mapping[str, float]) -> tuple[float, float] | None:
+    """The bound on the risk and its error; None where the teacher is not the one it holds for."""
+    usual = {"gamma2": 1.0, "rho_k": 1.0, "rho_v": 1.0, "rho_kv": 0.0}
+    if model.bound is None or any(values.get(name, usual[name]) != usual[name] for name in usual):
+        return None
+    value, error = _bound(model)(controls_of(model, values))
+    return float(value), float(error)
+
+
+@cache
+def _bound(model: Model) -> Any:
+    expression = model.exact(model.observables[str(model.bound)])
+    symbols = [q.symbol for q in model.controls if q.symbol in expression.free_symbols]
+    where = [i for i, q in enumerate(model.controls) if q.symbol in symbols]
+    return jax.jit(lambda c: value_and_error(symbols, expression, [c[i] for i in where]), compiler_options=OPTIONS)
+
+
+def judged(status: Status, risk: float, error: float, bound: tuple[float, float] | None) -> Status:
+    """A risk below the Bayes bound is an error, whatever else."""
+    below = bound is not None and risk < bound[0] - 2 * (error + bound[1]) - 1e-9
+    return Status.BELOW_BAYES if below and np.isfinite(risk) else status
+
+
+def fixed_points(
+    model: Model, values: Mapping[str, float], starts: Mapping[str, Mapping[str, float]], tol: float, accuracy: float
+) -> list[dict[str, Any]]:
+    """The ends of the flow from each start, as the fields of a ``solve.Branch``."""
+    assert model.gram is not None
+    trained = model.gram.trained
+    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in starts.items()])
+    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], tol, accuracy), bayes_risk(model, values)
+    return [_entry(model, values, found, i, name, bound) for i, name in enumerate(starts)]
+
+
+def _entry(model: Model, values: Mapping[str, float], found: Ends, i: int, name: str, bound: tuple[float, float] | None) -> dict[str, Any]:
+    names = [q.name for q in model.overlaps]
+    overlaps, error = (dict(zip(names, map(float, row[i]), strict=True)) for row in (found.overlaps, found.error))
+    objective, risk = map(float, found.values[i])
+    objective_error, risk_error = map(float, found.value_error[i])
+    crossed = max(cross_terms(model), key=lambda k: abs(overlaps[k]))
+    observables = {"risk": risk, "excess_risk": risk - values["Delta"], "cross": abs(overlaps[crossed]), "rate": float(found.rates[i, 0])}
+    errors = {"risk": risk_error, "excess_risk": risk_error, "cross": error[crossed], "rate": gram.NEUTRAL, "free_energy": objective_error}
+    if bound is not None:
+        observables[str(model.bound)], errors[str(model.bound)] = bound
+    return {
+        "start": name, "overlaps": overlaps, "conjugates": {}, "free_energy": objective, "observables": observables,
+        "status": judged(found.status[i], risk, risk_error, bound), "residual": float(found.speed[i]), "error": error | errors,
+        "steps": int(found.steps[i]), "spectral_radius": float(np.exp(min(found.rates[i, 0], 700.0))), "level": found.level,
+        "rates": tuple(map(float, found.rates[i])),
+    }  # fmt: skip
+
+
+def cross_terms(model: Model) -> Sequence[str]:
+    """The overlaps that vanish on the manifold."""
+    return [q.name for q in model.overlaps if q.symbol in model.observables["cross"].free_symbols]
+
+
+def describe(branch: Any) -> dict[str, Any]:
+    """The JSON entry of one end of the flow (a ``solve.Branch``)."""
+    others = {k: v for k, v in branch.observables.items() if k != "rate"}
+    error = {("objective" if k == "free_energy" else k): v for k, v in branch.error.items() if k != "rate"}
+    return {
+        "start": branch.start, "overlaps": branch.overlaps, "stable": branch.observables["rate"] <= gram.NEUTRAL, "rates": list(branch.rates),
+        "on_manifold": branch.observables["cross"] <= MANIFOLD, "objective": branch.free_energy, "observables": others,
+        "status": branch.message, "residual": branch.residual, "error": error, "steps": branch.steps, "level": branch.level,
+    }  # fmt: skip
+
+
+def evaluation(model: Model, values: Mapping[str, float], at: Mapping[str, float]) -> dict[str, Any]:
+    """What ``solve.evaluate`` returns; ``residual`` is the largest entry of the velocity."""
+    assert model.gram is not None
+    w = embedded(model, values, at)
+    trained = model.gram.trained
+    (speed, _), found = jax.tree.map(np.asarray, _probe(model, RULE)(controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])))
+    velocity = speed[0].reshape(trained, -1) @ w.T
+    rate = np.zeros_like(w)
+    rate[:trained] = velocity
+    change = np.asarray(overlaps_in(model, rate + rate.T))
+    names = [q.name for q in model.overlaps]
+    bound = bayes_risk(model, values)
+    observables = {"risk": float(found[0, 1]), "excess_risk": float(found[0, 1]) - values["Delta"], "cross": max(abs(at[k]) for k in cross_terms(model))}
+    return {
+        "model": model.name, "options": dict(model.options), "controls": dict(values), "overlaps": {k: float(at[k]) for k in names},
+        "objective": float(found[0, 0]), "observables": observables | ({str(model.bound): bound[0]} if bound else {}),
+        "drift": dict(zip(names, map(float, change), strict=True)), "residual": float(np.max(np.abs(speed))),
+    }  # fmt: skip
