@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,9 +16,9 @@ from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
 from .precision import double_precision
-from .settings import nearest
+from .settings import nearest, resolve
 from .simulate import data, measure, message_passing
-from .simulate.attention import scaled_softmax
+from .simulate.posterior import Posterior, posterior
 from .solve import Branch, Solution, default_rule, evaluator, solve
 from .trials import Told
 
@@ -35,22 +36,15 @@ class Plan(trial_runs.Plan):
     damping: float = message_passing.DAMPING
     steps: int = message_passing.MAX_STEPS
 
-    def draw(self, D: int, rng: data.GENERATOR) -> data.Data:
-        alpha, nu, noise = (self.values[n] for n in ("alpha", "nu", "Delta"))
-        return data.draw(rng, "spiked", D, self.tokens, alpha, nu, noise)
-
-    def passed(self, drawn: data.Data, evaluate: message_passing.Channel) -> message_passing.Messages:
-        alpha, nu = self.values["alpha"], self.values["nu"]
-        return message_passing.run(drawn, evaluate, alpha, nu, self.start, self.damping, self.steps)
+    def passed(self, drawn: data.Data, known: Posterior) -> message_passing.Messages:
+        return message_passing.run(drawn, known, self.start, self.damping, self.steps)
 
 
 def plan(
     given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
 ) -> Plan:
     """From settings and options."""
-    model, values = trial_runs.resolved(MODEL, given)
-    if model.options.get("rule", "spiked") != "spiked":
-        raise InputError("there is message passing for spiked data only so far: leave rule out, or use --set rule=spiked")
+    model, values = resolve(MODEL, given)
     if start not in STARTS:
         raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
     if not 0 <= damping < 1:
@@ -63,20 +57,22 @@ def plan(
 
 def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
-    nu, noise = planned.values["nu"], planned.values["Delta"]
     endings = list(message_passing.Settled)
     with double_precision():
-        evaluate = message_passing.channel(planned.model, planned.values)
-        predict = measure.predictor(scaled_softmax(np.sqrt(nu)))
+        known = posterior(planned.model, planned.values)
 
         def trial(D: int, rng: data.GENERATOR) -> dict[str, float]:
             drawn = planned.draw(D, rng)
-            found = planned.passed(drawn, evaluate)
-            risk = measure.test_risk(rng, predict, drawn, found.k, found.v, "spiked", nu, noise)
+            found = planned.passed(drawn, known)
+            risk = planned.risk(rng, partial(_predicted, known, found.V[0]), drawn, found.k, found.v)
             how = {"steps": found.steps, "change": found.change, "ended": endings.index(found.status)}
             return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
 
         return trial_runs.run(planned.trials, trial, tell)
+
+
+def _predicted(known: Posterior, V_k: float, chi: np.ndarray, z: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    return np.asarray(known.predict(chi, z, present, V_k))
 
 
 def state_evolution(model: Model, values: dict[str, float], steps: int, start: str = "uninformed") -> dict[str, np.ndarray]:

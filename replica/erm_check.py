@@ -14,7 +14,7 @@ from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
 from .precision import double_precision
-from .settings import nearest
+from .settings import nearest, resolve
 from .simulate import data, erm, measure
 from .simulate.attention import attention
 from .solve import Branch, Solution, solve
@@ -42,7 +42,7 @@ class Plan(trial_runs.Plan):
 
 def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **options: Any) -> Plan:
     """From settings and options; ``start`` is random, informed, or best (both, the lowest objective counts)."""
-    model, values = trial_runs.resolved(MODEL, given)
+    model, values = resolve(MODEL, given)
     if method not in erm.METHODS:
         raise InputError(f"there is no optimiser {method!r}: {nearest(method, erm.METHODS)}")
     if start not in (*STARTS, "best"):
@@ -54,7 +54,6 @@ def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     sigma = attention(planned.model, planned.values, planned.tokens)
     compiled, predict = erm.programs(sigma), measure.predictor(sigma)
-    rule, (alpha, nu, noise) = planned.model.options["rule"], (planned.values[n] for n in ("alpha", "nu", "Delta"))
     with double_precision():
         images = measure.symmetry(predict, planned.tokens)
 
@@ -62,12 +61,12 @@ def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray
             drawn = objective.data
             fit = erm.minimise(objective, erm.start(kind, drawn, rng), planned.method)
             k, v = images.aligned(drawn, fit.k, fit.v, planned.ridge)
-            risk = measure.test_risk(rng, predict, drawn, k, v, rule, nu, noise)
+            risk = planned.risk(rng, predict, drawn, k, v)
             how = {"gradient_norm": fit.gradient_norm, "steps": fit.steps, "ended": list(erm.Ended).index(fit.status)}
             return measure.overlaps(drawn, k, v) | {"risk": risk, "training_loss": fit.training_loss, "energy": fit.objective} | how
 
         def trial(D: int, rng: data.GENERATOR) -> dict[str, list[float]]:
-            drawn = data.draw(rng, rule, D, planned.tokens, alpha, nu, noise)
+            drawn = planned.draw(D, rng)
             objective = erm.Objective(drawn, compiled, planned.ridge)
             rows = [fitted(objective, kind, rng) for kind in planned.starts]
             return {name: [row[name] for row in rows] for name in rows[0]}
