@@ -41,13 +41,13 @@ class JointOutput:
 
 
 def output(model: Model) -> Output | JointOutput:
-    """The output functions of a model whose channel holds one log-sum over tokens, or one average of log Z_out."""
+    """The output functions of a model whose channel holds one log-sum over tokens (of one or more lengths), or one average of log Z_out."""
     if model.channel.has(PlantedAverage):
         (log_z,) = model.channel.atoms(LogEvidence)
         return JointOutput(log_z, {a: log_z.score(a) for a in OMEGA})
-    (log_sum,) = model.channel.atoms(LogSumExp)
+    (term,) = {log_sum.args[0].subs(log_sum.args[1], TOKEN) for log_sum in model.channel.atoms(LogSumExp)}
     plain = {KEY_FIELD[TOKEN]: OMEGA["k"], VALUE_FIELD[TOKEN]: OMEGA["v"]}
-    exponent = log_sum.args[0].subs(log_sum.args[1], TOKEN).xreplace(plain)
+    exponent = term.xreplace(plain)
     log_z = OTHERS + Softplus(exponent - OTHERS)
     forces = {a: log_z.diff(w) for a, w in OMEGA.items()}
     return Output(exponent, forces, {a: -forces[a].diff(w) for a, w in OMEGA.items()})
