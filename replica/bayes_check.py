@@ -15,6 +15,7 @@ from equations import Model
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
+from .kept import Kept
 from .precision import double_precision
 from .settings import nearest, resolve
 from .simulate import data, measure, message_passing
@@ -36,6 +37,9 @@ class Plan(trial_runs.Plan):
     damping: float = message_passing.DAMPING
     steps: int = message_passing.MAX_STEPS
 
+    def how(self) -> dict[str, Any]:
+        return {"start": self.start, "damping": self.damping, "steps": self.steps}
+
     def passed(self, drawn: data.Data, known: Posterior) -> message_passing.Messages:
         return message_passing.run(drawn, known, self.start, self.damping, self.steps)
 
@@ -55,7 +59,7 @@ def plan(
     return Plan(model, values, trial_runs.plan(**options), start, damping, steps)
 
 
-def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
     endings = list(message_passing.Settled)
     with double_precision():
@@ -68,7 +72,7 @@ def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray
             how = {"steps": found.steps, "change": found.change, "ended": endings.index(found.status)}
             return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
 
-        return trial_runs.run(planned.trials, trial, tell)
+        return trial_runs.run(planned.trials, trial, tell, kept)
 
 
 def _predicted(known: Posterior, V_k: float, chi: np.ndarray, z: np.ndarray, present: np.ndarray | None) -> np.ndarray:
@@ -96,18 +100,17 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
     return solution, branch
 
 
-def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)
     tell("theory: done")
-    results = simulate(planned, tell)
+    results = simulate(planned, tell, kept)
     expected = {**branch.overlaps, **branch.observables}
     rows = tuple(trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of]) for n, of in PAIRS.items())
     problems = trial_runs.unconverged(results["ended"], list(message_passing.Settled), "runs")
     missed = float(np.mean(results["ended"] != 0))
     references = {"share of runs that did not converge": missed, "mean number of steps": float(results["steps"].mean())}
-    settings = planned.settings(start=planned.start, damping=planned.damping, steps=planned.steps)
-    report = Report(MODEL, settings, rows, references, problems=problems, reasons=_reasons(solution, branch))
+    report = Report(MODEL, planned.settings(), rows, references, problems=problems, reasons=_reasons(solution, branch))
     labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
     return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
 

@@ -13,6 +13,7 @@ from solvers import Status
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
+from .kept import Kept
 from .precision import double_precision
 from .settings import nearest, resolve
 from .simulate import data, erm, measure
@@ -35,6 +36,9 @@ class Plan(trial_runs.Plan):
     method: str = "lbfgs"
     starts: tuple[str, ...] = STARTS
 
+    def how(self) -> dict[str, Any]:
+        return {"method": self.method, "starts": list(self.starts)}
+
     @property
     def ridge(self) -> tuple[float, float]:
         return self.values["lam_k"], self.values["lam_v"]
@@ -50,7 +54,7 @@ def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **op
     return Plan(model, values, trial_runs.plan(**options), method, STARTS if start == "best" else (start,))
 
 
-def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     sigma = attention(planned.model, planned.values, planned.tokens)
     compiled, predict = erm.programs(sigma), measure.predictor(sigma)
@@ -71,7 +75,7 @@ def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray
             rows = [fitted(objective, kind, rng) for kind in planned.starts]
             return {name: [row[name] for row in rows] for name in rows[0]}
 
-        return trial_runs.run(planned.trials, trial, tell)
+        return trial_runs.run(planned.trials, trial, tell, kept)
 
 
 def theory(planned: Plan) -> tuple[Solution, Branch]:
@@ -82,19 +86,18 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
     return solution, solution.branches[solution.best]
 
 
-def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)
     tell("theory: done")
-    results = simulate(planned, tell)
+    results = simulate(planned, tell, kept)
     lowest = results["energy"].argmin(axis=-1)[..., None]
     best = {name: np.take_along_axis(values, lowest, axis=-1)[..., 0] for name, values in results.items()}
     expected = {**branch.overlaps, **branch.observables}
     # The error of a sampled theory is twice its standard error.
     rows = tuple(trial_runs.compared(planned.trials, n, best[n], expected[n], branch.error[n] / 2) for n in MEASURED)
-    settings = planned.settings(method=planned.method, starts=list(planned.starts))
     problems = trial_runs.unconverged(best["ended"], list(erm.Ended), "fits")
-    report = Report(MODEL, settings, rows, _references(results, best, branch), problems=problems, reasons=_reasons(branch))
+    report = Report(MODEL, planned.settings(), rows, _references(results, best, branch), problems=problems, reasons=_reasons(branch))
     return report, _dataset(planned, results, solution, report)
 
 

@@ -17,6 +17,7 @@ from equations.lengths import read_law
 from .check import Comparison, Report, compare_sizes
 from .dataset import to_dataset as theory_dataset
 from .errors import InputError
+from .kept import Kept
 from .settings import printable
 from .simulate import data, measure
 from .solve import Solution
@@ -72,10 +73,14 @@ class Plan:
         """Bytes of the largest trial, or an InputError if the machine has not that much."""
         return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
 
-    def settings(self, **how: Any) -> dict[str, Any]:
+    def how(self) -> dict[str, Any]:
+        """What else decides the trials."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
         """What was run, for the report."""
         runs = {"D": list(self.trials.sizes), "trials": self.trials.trials, "seed": self.trials.seed}
-        return dict(self.model.options) | printable(self.values) | runs | how
+        return dict(self.model.options) | printable(self.values) | runs | self.how()
 
 
 def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
@@ -102,15 +107,19 @@ def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, se
     return Trials(values, trials, seed)
 
 
-def run(planned: Trials, trial: Trial, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
-    """Every trial; arrays of shape (sizes, trials, ...)."""
-    rows = []
-    for D in planned.sizes:
-        began = time.perf_counter()
-        row = [trial(D, planned.generator(D, 0))]
-        tell(f"D = {D}: {planned.trials} trials of about {time.perf_counter() - began:.1f} s")
-        rows.append(row + [trial(D, planned.generator(D, i)) for i in range(1, planned.trials)])
-    return {name: np.array([[found[name] for found in row] for row in rows]) for name in rows[0][0]}
+def run(planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
+    """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
+    kept = kept or Kept(planned.sizes, planned.trials)
+    for i, D in enumerate(planned.sizes):
+        missing = np.flatnonzero(~kept.done[i])
+        if len(missing) < planned.trials:
+            tell(f"D = {D}: {planned.trials - len(missing)} trials are there already")
+        for n, j in enumerate(missing):
+            began = time.perf_counter()
+            kept.put(i, int(j), trial(D, planned.generator(D, int(j))))
+            if n == 0:
+                tell(f"D = {D}: {len(missing)} trials of about {time.perf_counter() - began:.1f} s")
+    return kept.results
 
 
 def compared(planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float) -> Comparison:
