@@ -99,12 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,200,400")
     parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--only", default="", help="settings that contain this text")
+    parser.add_argument("--only", default="", help="groups and settings that contain one of these texts, separated by |")
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/check_table.csv"))
     asked = parser.parse_args()
     table: list[dict[str, Any]] = []
     for group, setting in SETTINGS:
-        if asked.only not in name(setting):
+        if not any(text in f"{group}: {name(setting)}" for text in asked.only.split("|")):
             continue
         began = time.perf_counter()
         found = rows(group, setting, run(setting, asked.sizes, asked.trials), time.perf_counter() - began)

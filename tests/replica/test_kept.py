@@ -89,5 +89,3 @@ def test_checks_do_not_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a.h5"
     with kept.keeping(Work(file), (10,), 2, {}), pytest.raises(StoreError, match="is being written"):
         simulated(file)
-
-
