@@ -4,6 +4,8 @@ r"""Output functions of message passing, derived from the log-partition function
 
 a_l is read off the channel of the model, so that message passing and state evolution have one source. Seen from token l the others enter
 through R_l = log sum_{l' != l} exp(a_l') alone, and log Z_out = R_l + log(1 + exp(a_l - R_l)).
+
+The channel of the max rule is an average of log Z_out as one node, since all keys together weight a location: g_a is its ``Score``.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import sympy as sp
 
 from .ansatz import Model
 from .location import KEY_FIELD, LABEL, TOKEN, VALUE_FIELD
+from .planted import LogEvidence, PlantedAverage, Score
 from .stable import LogSumExp, Softplus
 
 OMEGA = {"k": sp.Symbol("omega_k", real=True), "v": sp.Symbol("omega_v", real=True)}
@@ -29,11 +32,22 @@ class Output:
     curvatures: dict[str, sp.Expr]
 
 
-def output(model: Model) -> Output:
-    """The output functions of a model whose channel holds one log-sum over tokens."""
-    (log_sum,) = model.channel.atoms(LogSumExp)
+@dataclass(frozen=True)
+class JointOutput:
+    """Of all tokens of a sample: log Z_out and its derivative by each field."""
+
+    log_z: LogEvidence
+    forces: dict[str, Score]
+
+
+def output(model: Model) -> Output | JointOutput:
+    """The output functions of a model whose channel holds one log-sum over tokens (of one or more lengths), or one average of log Z_out."""
+    if model.channel.has(PlantedAverage):
+        (log_z,) = model.channel.atoms(LogEvidence)
+        return JointOutput(log_z, {a: log_z.score(a) for a in OMEGA})
+    (term,) = {log_sum.args[0].subs(log_sum.args[1], TOKEN) for log_sum in model.channel.atoms(LogSumExp)}
     plain = {KEY_FIELD[TOKEN]: OMEGA["k"], VALUE_FIELD[TOKEN]: OMEGA["v"]}
-    exponent = log_sum.args[0].subs(log_sum.args[1], TOKEN).xreplace(plain)
+    exponent = term.xreplace(plain)
     log_z = OTHERS + Softplus(exponent - OTHERS)
     forces = {a: log_z.diff(w) for a, w in OMEGA.items()}
     return Output(exponent, forces, {a: -forces[a].diff(w) for a, w in OMEGA.items()})

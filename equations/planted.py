@@ -74,6 +74,10 @@ class LogEvidence(sp.Expr):
         """(known, unknown) of the key and of the value fields."""
         return self.location.parameters[:2], (self.args[2], self.args[3])  # type: ignore[return-value]
 
+    def score(self, a: str) -> Score:
+        """d log Z/d omega_a,l of the key ("k") or the value ("v") fields."""
+        return Score(self, ("k", "v").index(a))
+
     @property
     def free_symbols(self) -> set[sp.Basic]:
         return self.location.free_symbols | self.args[2].free_symbols | self.args[3].free_symbols

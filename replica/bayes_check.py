@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,10 +15,11 @@ from equations import Model
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
+from .kept import Kept
 from .precision import double_precision
-from .settings import nearest
+from .settings import nearest, resolve
 from .simulate import data, measure, message_passing
-from .simulate.attention import scaled_softmax
+from .simulate.posterior import Posterior, posterior
 from .solution import Branch, Solution
 from .solve import default_rule, evaluator, solve
 from .trials import Told
@@ -36,22 +38,18 @@ class Plan(trial_runs.Plan):
     damping: float = message_passing.DAMPING
     steps: int = message_passing.MAX_STEPS
 
-    def draw(self, D: int, rng: data.GENERATOR) -> data.Data:
-        alpha, nu, noise = (self.values[n] for n in ("alpha", "nu", "Delta"))
-        return data.draw(rng, "spiked", D, self.tokens, alpha, nu, noise)
+    def how(self) -> dict[str, Any]:
+        return {"start": self.start, "damping": self.damping, "steps": self.steps}
 
-    def passed(self, drawn: data.Data, evaluate: message_passing.Channel) -> message_passing.Messages:
-        alpha, nu = self.values["alpha"], self.values["nu"]
-        return message_passing.run(drawn, evaluate, alpha, nu, self.start, self.damping, self.steps)
+    def passed(self, drawn: data.Data, known: Posterior) -> message_passing.Messages:
+        return message_passing.run(drawn, known, self.start, self.damping, self.steps)
 
 
 def plan(
     given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
 ) -> Plan:
     """From settings and options."""
-    model, values = trial_runs.resolved(MODEL, given)
-    if model.options.get("rule", "spiked") != "spiked":
-        raise InputError("there is message passing for spiked data only so far: leave rule out, or use --set rule=spiked")
+    model, values = resolve(MODEL, given)
     if "location" in model.options:
         raise InputError("message passing is there for a uniform location only so far: leave location out")
     if start not in STARTS:
@@ -64,22 +62,24 @@ def plan(
     return Plan(model, values, trial_runs.plan(**options), start, damping, steps)
 
 
-def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
-    nu, noise = planned.values["nu"], planned.values["Delta"]
     endings = list(message_passing.Settled)
     with double_precision():
-        evaluate = message_passing.channel(planned.model, planned.values)
-        predict = measure.predictor(scaled_softmax(np.sqrt(nu)))
+        known = posterior(planned.model, planned.values)
 
         def trial(D: int, rng: data.GENERATOR) -> dict[str, float]:
             drawn = planned.draw(D, rng)
-            found = planned.passed(drawn, evaluate)
-            risk = measure.test_risk(rng, predict, drawn, found.k, found.v, "spiked", nu, noise)
+            found = planned.passed(drawn, known)
+            risk = planned.risk(rng, partial(_predicted, known, found.V[0]), drawn, found.k, found.v)
             how = {"steps": found.steps, "change": found.change, "ended": endings.index(found.status)}
             return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
 
-        return trial_runs.run(planned.trials, trial, tell)
+        return trial_runs.run(planned.trials, trial, tell, kept)
+
+
+def _predicted(known: Posterior, V_k: float, chi: np.ndarray, z: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+    return np.asarray(known.predict(chi, z, present, V_k))
 
 
 def state_evolution(model: Model, values: dict[str, float], steps: int, start: str = "uninformed") -> dict[str, np.ndarray]:
@@ -103,18 +103,17 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
     return solution, branch
 
 
-def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)
     tell("theory: done")
-    results = simulate(planned, tell)
+    results = simulate(planned, tell, kept)
     expected = {**branch.overlaps, **branch.observables}
     rows = tuple(trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of]) for n, of in PAIRS.items())
     problems = trial_runs.unconverged(results["ended"], list(message_passing.Settled), "runs")
     missed = float(np.mean(results["ended"] != 0))
     references = {"share of runs that did not converge": missed, "mean number of steps": float(results["steps"].mean())}
-    settings = planned.settings(start=planned.start, damping=planned.damping, steps=planned.steps)
-    report = Report(MODEL, settings, rows, references, problems=problems, reasons=_reasons(solution, branch))
+    report = Report(MODEL, planned.settings(), rows, references, problems=problems, reasons=_reasons(solution, branch))
     labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
     return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
 

@@ -14,13 +14,30 @@ from rich.console import Console
 from . import bayes_check, erm_check, store, subspace_check, user_check
 from .check import Report
 from .errors import InputError, SolveError
+from .kept import keeping
 from .settings import nearest, resolve
+from .work import Work
 
-Check = Callable[[dict[str, Any], dict[str, Any]], tuple[Report, xr.Dataset]]
-"""(controls, options of the simulation) -> report and what to store."""
+Check = Callable[[dict[str, Any], dict[str, Any], Work], Report]
+"""(controls, options of the simulation, where to store it) -> report."""
 
 
-def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+def _stored(found: tuple[Report, xr.Dataset], work: Work) -> Report:
+    if work.file is not None:
+        store.save(work.file, found[1].assign_attrs(work.attrs), force=work.force)
+    return found[0]
+
+
+def _once(work: Work) -> None:
+    """For what is stored at its end only."""
+    if work.resume:
+        raise InputError("this check is stored at its end and has no --resume: leave it out, or pass --force to replace a file")
+    if work.file is not None:
+        store.check_target(work.file, work.force)
+
+
+def _subspace(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+    _once(work)
     _, values = resolve("subspace", given)
     ascent = subspace_check.plan(**values, **options)
     typer.echo(
@@ -28,7 +45,7 @@ def _subspace(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, x
         f"{ascent.tokens} tokens, {ascent.dtype}: about {ascent.memory() / 1e6:.0f} MB",
         err=True,
     )
-    return subspace_check.check(ascent)
+    return _stored(subspace_check.check(ascent), work)
 
 
 def _tell(text: str) -> None:
@@ -38,11 +55,15 @@ def _tell(text: str) -> None:
 def _trials(check: Any) -> Check:
     """A check by independent trials at several D."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
         planned = check.plan(given, **options)
-        largest, size = max(planned.trials.sizes), planned.memory() / 1e6
-        _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
-        return check.check(planned, tell=_tell)
+        what = {"kind": "check", "model": check.MODEL, "settings": planned.settings()}
+        with keeping(work, planned.trials.sizes, planned.trials.trials, what) as kept:
+            largest, size = max(planned.trials.sizes), planned.memory() / 1e6
+            _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
+            report, dataset = check.check(planned, _tell, kept)
+            kept.finish(dataset.assign_attrs(work.attrs))
+        return report
 
     return perform
 
@@ -60,8 +81,9 @@ FLAGS = {"sizes": "D"}
 def _user(path: Path, model: str | None) -> Check:
     """The check of a user's own measurements."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
-        return user_check.check(path, model, given, tell=_tell, **options)
+    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+        _once(work)
+        return _stored(user_check.check(path, model, given, tell=_tell, **options), work)
 
     return perform
 
@@ -77,8 +99,7 @@ def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...
 
 
 def run(
-    model: str | None, given: dict[str, Any], options: dict[str, Any], as_json: bool, output: Path | None, force: bool, command: str,
-    file: Path | None = None,
+    model: str | None, given: dict[str, Any], options: dict[str, Any], as_json: bool, work: Work, file: Path | None = None
 ) -> None:  # fmt: skip
     """One command line; options that are None take the check's own default, ``file`` holds measurements of the user's own."""
     perform, known = _chosen(model, file)
@@ -87,15 +108,13 @@ def run(
         if name not in known:
             flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
             raise InputError(f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}: it has {flags}")
-    if output is not None:
-        store.check_target(output, force)
+    if work.resume and (work.file is None or work.force):
+        raise InputError("--resume continues the file of -o: give its name, and leave --force out, which replaces it")
     try:
-        report, dataset = perform(given, options)
+        report = perform(given, options, work)
     except SolveError as problem:  # a failed solve, not a mistake of the user's
         _tell(str(problem))
         raise typer.Exit(1) from None
-    if output is not None:
-        store.save(output, dataset.assign_attrs(command=command), force=force)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:

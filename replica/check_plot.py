@@ -80,6 +80,8 @@ def points(dataset: xr.Dataset, axis: str, y: str) -> Points:
 
 
 def _rows(dataset: xr.Dataset, y: str) -> xr.Dataset:
+    if not dataset.attrs.get("complete", True):
+        raise InputError("the check is unfinished and has nothing to draw yet: continue it with --resume")
     names = dataset["quantity"].values if "quantity" in dataset else dataset["comparison"].values
     if y not in names:
         raise InputError(f"the check has no {y!r}: {nearest(y, sorted(set(map(str, names))))}")

@@ -247,7 +247,7 @@ def check(
     dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None, seed: int | None = None,
     own: Annotated[Path | None, typer.Option("--csv", help="Your own simulations; columns: controls, quantities, <quantity>_error.")] = None,
     as_json: Json = False, output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")] = None,
-    force: Force = False,
+    force: Force = False, resume: Resume = False,
 ) -> None:  # fmt: skip
     """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is above 4.
 
@@ -264,7 +264,8 @@ def check(
         "sizes": sizes, "trials": trials, "method": method, "start": start, "damping": damping,
         "steps": steps, "batch": batch, "tokens": tokens, "dtype": dtype, "seed": seed,
     }  # fmt: skip
-    check_command.run(model, given, options, as_json, output, force, _command(), own)
+    with _long(output, resume, force, None, quiet=True) as work:
+        check_command.run(model, given, options, as_json, work, own)
 
 
 @app.command("info")

@@ -13,8 +13,9 @@ from solvers import Status
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError, SolveError
+from .kept import Kept
 from .precision import double_precision
-from .settings import nearest
+from .settings import nearest, resolve
 from .simulate import data, erm, measure
 from .simulate.attention import attention
 from .solution import Branch, Solution
@@ -36,6 +37,9 @@ class Plan(trial_runs.Plan):
     method: str = "lbfgs"
     starts: tuple[str, ...] = STARTS
 
+    def how(self) -> dict[str, Any]:
+        return {"method": self.method, "starts": list(self.starts)}
+
     @property
     def ridge(self) -> tuple[float, float]:
         return self.values["lam_k"], self.values["lam_v"]
@@ -43,7 +47,7 @@ class Plan(trial_runs.Plan):
 
 def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **options: Any) -> Plan:
     """From settings and options; ``start`` is random, informed, or best (both, the lowest objective counts)."""
-    model, values = trial_runs.resolved(MODEL, given)
+    model, values = resolve(MODEL, given)
     if method not in erm.METHODS:
         raise InputError(f"there is no optimiser {method!r}: {nearest(method, erm.METHODS)}")
     if start not in (*STARTS, "best"):
@@ -51,11 +55,10 @@ def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **op
     return Plan(model, values, trial_runs.plan(**options), method, STARTS if start == "best" else (start,))
 
 
-def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
+def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     sigma = attention(planned.model, planned.values, planned.tokens)
     compiled, predict = erm.programs(sigma), measure.predictor(sigma)
-    rule, (alpha, nu, noise) = planned.model.options["rule"], (planned.values[n] for n in ("alpha", "nu", "Delta"))
     with double_precision():
         images = measure.symmetry(predict, planned.tokens)
 
@@ -63,17 +66,17 @@ def simulate(planned: Plan, tell: Told = lambda _: None) -> dict[str, np.ndarray
             drawn = objective.data
             fit = erm.minimise(objective, erm.start(kind, drawn, rng), planned.method)
             k, v = images.aligned(drawn, fit.k, fit.v, planned.ridge)
-            risk = measure.test_risk(rng, predict, drawn, k, v, rule, nu, noise)
+            risk = planned.risk(rng, predict, drawn, k, v)
             how = {"gradient_norm": fit.gradient_norm, "steps": fit.steps, "ended": list(erm.Ended).index(fit.status)}
             return measure.overlaps(drawn, k, v) | {"risk": risk, "training_loss": fit.training_loss, "energy": fit.objective} | how
 
         def trial(D: int, rng: data.GENERATOR) -> dict[str, list[float]]:
-            drawn = data.draw(rng, rule, D, planned.tokens, alpha, nu, noise)
+            drawn = planned.draw(D, rng)
             objective = erm.Objective(drawn, compiled, planned.ridge)
             rows = [fitted(objective, kind, rng) for kind in planned.starts]
             return {name: [row[name] for row in rows] for name in rows[0]}
 
-        return trial_runs.run(planned.trials, trial, tell)
+        return trial_runs.run(planned.trials, trial, tell, kept)
 
 
 def theory(planned: Plan) -> tuple[Solution, Branch]:
@@ -84,19 +87,18 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
     return solution, solution.branches[solution.best]
 
 
-def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)
     tell("theory: done")
-    results = simulate(planned, tell)
+    results = simulate(planned, tell, kept)
     lowest = results["energy"].argmin(axis=-1)[..., None]
     best = {name: np.take_along_axis(values, lowest, axis=-1)[..., 0] for name, values in results.items()}
     expected = {**branch.overlaps, **branch.observables}
     # The error of a sampled theory is twice its standard error.
     rows = tuple(trial_runs.compared(planned.trials, n, best[n], expected[n], branch.error[n] / 2) for n in MEASURED)
-    settings = planned.settings(method=planned.method, starts=list(planned.starts))
     problems = trial_runs.unconverged(best["ended"], list(erm.Ended), "fits")
-    report = Report(MODEL, settings, rows, _references(results, best, branch), problems=problems, reasons=_reasons(branch))
+    report = Report(MODEL, planned.settings(), rows, _references(results, best, branch), problems=problems, reasons=_reasons(branch))
     return report, _dataset(planned, results, solution, report)
 
 

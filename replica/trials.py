@@ -12,12 +12,14 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
+from equations.lengths import read_law
 
 from .check import Comparison, Report, compare_sizes
 from .dataset import to_dataset as theory_dataset
 from .errors import InputError
-from .settings import printable, resolve
-from .simulate.data import check_memory
+from .kept import Kept
+from .settings import printable
+from .simulate import data, measure
 from .solution import Solution
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
@@ -40,7 +42,7 @@ class Trials:
 
 @dataclass(frozen=True)
 class Plan:
-    """A single-location model of fixed length with its controls, and the sizes and trials."""
+    """A single-location model with its controls, and the sizes and trials."""
 
     model: Model
     values: dict[str, float]
@@ -48,24 +50,37 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        return int(self.values["L"])
+        """The length of all sequences, or of the longest."""
+        return int(self.values["L"]) if self.lengths is None else self.lengths[-1][0]
+
+    @property
+    def lengths(self) -> tuple[tuple[int, float], ...] | None:
+        """(length, probability) of a law of the length."""
+        text = self.model.options.get("L")
+        return None if text is None else tuple((length, float(p)) for length, p in read_law(text))
+
+    def draw(self, D: int, rng: np.random.Generator) -> data.Data:
+        """One data set."""
+        rule, (alpha, nu, noise) = self.model.options["rule"], (self.values[n] for n in ("alpha", "nu", "Delta"))
+        return data.draw(rng, rule, D, self.tokens, alpha, nu, noise, self.lengths)
+
+    def risk(self, rng: np.random.Generator, predict: measure.Predictor, drawn: data.Data, k: np.ndarray, v: np.ndarray) -> float:
+        """Mean squared error of a predictor on fresh sequences."""
+        nu, noise = self.values["nu"], self.values["Delta"]
+        return measure.test_risk(rng, predict, drawn, k, v, self.model.options["rule"], nu, noise, lengths=self.lengths)
 
     def memory(self) -> float:
         """Bytes of the largest trial, or an InputError if the machine has not that much."""
-        return check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
+        return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
 
-    def settings(self, **how: Any) -> dict[str, Any]:
+    def how(self) -> dict[str, Any]:
+        """What else decides the trials."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
         """What was run, for the report."""
         runs = {"D": list(self.trials.sizes), "trials": self.trials.trials, "seed": self.trials.seed}
-        return dict(self.model.options) | printable(self.values) | runs | how
-
-
-def resolved(name: str, given: Mapping[str, Any]) -> tuple[Model, dict[str, float]]:
-    """The model and its controls, of which L is one."""
-    model, values = resolve(name, given)
-    if "L" not in values:
-        raise InputError("a simulation needs one sequence length: give it with --set L=VALUE")
-    return model, values
+        return dict(self.model.options) | printable(self.values) | runs | self.how()
 
 
 def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
@@ -92,15 +107,19 @@ def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, se
     return Trials(values, trials, seed)
 
 
-def run(planned: Trials, trial: Trial, tell: Told = lambda _: None) -> dict[str, np.ndarray]:
-    """Every trial; arrays of shape (sizes, trials, ...)."""
-    rows = []
-    for D in planned.sizes:
-        began = time.perf_counter()
-        row = [trial(D, planned.generator(D, 0))]
-        tell(f"D = {D}: {planned.trials} trials of about {time.perf_counter() - began:.1f} s")
-        rows.append(row + [trial(D, planned.generator(D, i)) for i in range(1, planned.trials)])
-    return {name: np.array([[found[name] for found in row] for row in rows]) for name in rows[0][0]}
+def run(planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
+    """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
+    kept = kept or Kept(planned.sizes, planned.trials)
+    for i, D in enumerate(planned.sizes):
+        missing = np.flatnonzero(~kept.done[i])
+        if len(missing) < planned.trials:
+            tell(f"D = {D}: {planned.trials - len(missing)} trials are there already")
+        for n, j in enumerate(missing):
+            began = time.perf_counter()
+            kept.put(i, int(j), trial(D, planned.generator(D, int(j))))
+            if n == 0:
+                tell(f"D = {D}: {len(missing)} trials of about {time.perf_counter() - began:.1f} s")
+    return kept.results
 
 
 def compared(planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float) -> Comparison:

@@ -186,28 +186,44 @@ def planted(points: Points, count: jax.Array, law: Noise, q_k: jax.Array, q_v: j
     narrow = near_tie(count, spread)
     keys, weight = sorted_keys(jnp.asarray(points.keys), count, narrow)
     present = jnp.arange(tokens) < count
-    winners, loss, gain, log_p = _winning(law, spread * keys, present, nodes)
     multiplicity = _multiplicity(tokens, count)
     explicit = len(multiplicity)
-
     fields = deviation_v * points.values
     label = fields[:, :explicit] + jnp.sqrt(width) * points.label[:, None]
+    h = spread * keys
+    seen = scored(law, h, fields, label, width, present, nodes, h[:, :1])
+    chosen = weight[:, None] * seen.probability[:, :explicit] * multiplicity
+    return Planted(weight, chosen, *seen)
+
+
+class Scored(NamedTuple):
+    """log Z at E labels of each of n samples, the probabilities of the locations, and d log Z/d omega; shapes as in ``Planted``."""
+
+    log_z: jax.Array
+    probability: jax.Array
+    key_score: jax.Array
+    value_score: jax.Array
+
+
+def scored(
+    law: Noise, h: jax.Array, fields: jax.Array, label: jax.Array, width: jax.Array, present: jax.Array, nodes: int, top: jax.Array
+) -> Scored:  # fmt: skip
+    """Keys ``h`` (n, L) in units of the noise, ``top`` (n, 1) the largest of each sample, values ``fields`` (n, L) and labels (n, E)."""
+    winners, loss, gain, log_p = _winning(law, h, present, nodes, top)
     miss = label[:, :, None] - fields[:, None, :]
     exponent = log_p[:, None, :] - miss**2 / (2 * width)
     log_z = jsp.logsumexp(exponent, axis=2)
     s = jnp.exp(exponent - log_z[:, :, None])
     maximum = jnp.einsum("nel,nlu->neu", s, winners)  # law of the noisy maximum given y
     key_score = law.rate * (s * gain[:, None, :] - jnp.einsum("neu,nlu->nel", maximum, loss))
-    probability = jnp.exp(log_p)
-    chosen = weight[:, None] * probability[:, :explicit] * multiplicity
-    return Planted(weight, chosen, log_z - jnp.log(2 * jnp.pi * width) / 2, probability, key_score, s * miss / width)
+    return Scored(log_z - jnp.log(2 * jnp.pi * width) / 2, jnp.exp(log_p), key_score, s * miss / width)
 
 
-def _winning(law: Noise, h: jax.Array, present: jax.Array, nodes: int) -> tuple[jax.Array, ...]:
-    """For sorted scaled keys (n, L): the law of the maximum if l wins (n, L, nodes), f/F there, the mean of f/F - f'/f, and log P_l."""
+def _winning(law: Noise, h: jax.Array, present: jax.Array, nodes: int, top: jax.Array) -> tuple[jax.Array, ...]:
+    """For scaled keys (n, L): the law of the maximum if l wins (n, L, nodes), f/F there, the mean of f/F - f'/f, and log P_l."""
     right = jnp.where(law.gaussian, RIGHT_GAUSSIAN, RIGHT_GUMBEL)
     u = LEFT + (right - LEFT) * jnp.linspace(0.0, 1.0, nodes)
-    x = (h[:, :1] - h)[:, :, None] + u
+    x = (top - h)[:, :, None] + u
     log_big, log_ratio, slope = _law_at(law, x)
     there = present[:, None]
     everyone = jnp.sum(jnp.where(there, log_big, 0.0), axis=1, keepdims=True)

@@ -9,31 +9,27 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations import Model
-from equations.envelope import MoreauEnvelope, linear_predictor
+from equations.envelope import PRESENT, MoreauEnvelope, linear_predictor
 
 from ..evaluate import Evaluation
 from ..rule import Rule
 
-Attention = Callable[[jax.Array], jax.Array]
+Attention = Callable[..., jax.Array]
+"""(chi, present) -> sigma(chi), all of shape (L, N); ``present`` (``data.Data``) may be left out at fixed length."""
 SAMPLE = sp.Symbol("sample_")
 
 
 def attention(model: Model, values: Mapping[str, float], tokens: int) -> Attention:
-    """chi -> sigma(chi), both of shape (L, N), read off the loss of ``model``."""
+    """sigma, read off the loss of ``model``."""
     (envelope,) = model.channel.atoms(MoreauEnvelope)
     _, weight = linear_predictor(envelope)
     index, key = envelope.index, envelope.fields[0][0]
     controls = {q.symbol: float(values[q.name]) for q in model.controls if q.name in values}
 
-    def sigma(chi: jax.Array) -> jax.Array:
+    def sigma(chi: jax.Array, present: jax.Array | None = None) -> jax.Array:
         e = Evaluation({index: 0, SAMPLE: 1}, Rule(tokens=tokens), [], jnp.zeros(0), controls, {}, write=False)
-        e.env[sp.Indexed(key, index)] = chi
+        e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): jnp.ones(chi.shape) if present is None else present}
         value = e._over_tokens(index, envelope.count, lambda: e.value(weight))
         return jnp.broadcast_to(value, chi.shape)
 
     return sigma
-
-
-def scaled_softmax(scale: float) -> Attention:
-    """softmax(scale chi) over tokens: the Bayes predictor of spiked data."""
-    return lambda chi: jax.nn.softmax(scale * chi, axis=0)

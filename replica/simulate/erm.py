@@ -69,19 +69,19 @@ class Objective:
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         self.evaluations += 1
-        loss, forces = self.programs.loss(*self.data.fields(*np.split(w, 2)), self.data.y)
+        loss, forces = self.programs.loss(*self.data.fields(*np.split(w, 2)), self.data.y, self.data.present)
         gradient = np.concatenate(self.data.back(*map(np.asarray, forces))) + self.ridge * w
         return float(loss) + 0.5 * float(self.ridge @ w**2), gradient
 
     def curvature(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
         """The Hessian at ``w`` applied to ``p``."""
         fields, moves = self.data.fields(*np.split(w, 2)), self.data.fields(*np.split(p, 2))
-        forces = self.programs.response(fields, moves, self.data.y)
+        forces = self.programs.response(fields, moves, self.data.y, self.data.present)
         return np.concatenate(self.data.back(*map(np.asarray, forces))) + self.ridge * p
 
     def training_loss(self, w: np.ndarray) -> float:
         """Mean squared residual."""
-        return 2 * float(self.programs.loss(*self.data.fields(*np.split(w, 2)), self.data.y)[0]) / self.data.N
+        return 2 * float(self.programs.loss(*self.data.fields(*np.split(w, 2)), self.data.y, self.data.present)[0]) / self.data.N
 
     def rms(self, gradient: np.ndarray) -> float:
         return float(np.linalg.norm(gradient) / np.sqrt(gradient.size))
@@ -98,11 +98,11 @@ class Programs:
 def programs(sigma: Attention) -> Programs:
     """The loss sum_mu r^2/2 in the fields (chi, z) of shape (L, N)."""
 
-    def loss(chi: jax.Array, z: jax.Array, y: jax.Array) -> jax.Array:
-        return 0.5 * jnp.sum((y - (sigma(chi) * z).sum(axis=0)) ** 2)
+    def loss(chi: jax.Array, z: jax.Array, y: jax.Array, present: jax.Array | None) -> jax.Array:
+        return 0.5 * jnp.sum((y - (sigma(chi, present) * z).sum(axis=0)) ** 2)
 
-    def response(at: Any, along: Any, y: jax.Array) -> Any:
-        forces = lambda chi, z: jax.grad(loss, argnums=(0, 1))(chi, z, y)  # noqa: E731
+    def response(at: Any, along: Any, y: jax.Array, present: jax.Array | None) -> Any:
+        forces = lambda chi, z: jax.grad(loss, argnums=(0, 1))(chi, z, y, present)  # noqa: E731
         return jax.jvp(forces, tuple(at), tuple(along))[1]
 
     return Programs(jax.jit(jax.value_and_grad(loss, argnums=(0, 1))), jax.jit(response))

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from .attention import Attention
-from .data import GENERATOR, Data, locate
+from .data import GENERATOR, Data, Lengths, draw_lengths, locate
 
 TEST_SAMPLES = 2**16
 FIELDS = 2**19
@@ -27,17 +27,18 @@ def overlaps(data: Data, k: np.ndarray, v: np.ndarray) -> dict[str, float]:
     return {f"{n}_{a}": float(w @ (star if n == "m" else w)) / data.D for a, (w, star) in pairs.items() for n in "mq"}
 
 
-Predictor = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Predictor = Callable[..., np.ndarray]
+"""(chi, z, present) -> prediction, (N,); ``present`` may be left out at fixed length."""
 
 
 def predictor(sigma: Attention) -> Predictor:
-    """(chi, z) -> sum_l sigma(chi)_l z_l, compiled once."""
-    return jax.jit(lambda chi, z: (sigma(chi) * z).sum(axis=0))
+    """sum_l sigma(chi)_l z_l, compiled once."""
+    return jax.jit(lambda chi, z, present=None: (sigma(chi, present) * z).sum(axis=0))
 
 
 def test_risk(
     rng: GENERATOR, predict: Predictor, data: Data, k: np.ndarray, v: np.ndarray, rule: str, nu: float,
-    Delta: float, samples: int = TEST_SAMPLES,
+    Delta: float, samples: int = TEST_SAMPLES, lengths: Lengths | None = None,
 ) -> float:  # fmt: skip
     """Mean squared error on ``samples`` fresh sequences (in equal blocks, whose number is rounded up), label noise added as its variance."""
     vectors = np.stack([k, v, data.k_star, data.v_star])
@@ -48,12 +49,15 @@ def test_risk(
     each, squares = np.arange(block), []
     for _ in range(-(-samples // block)):
         fields = np.einsum("ab,bln->aln", root, rng.standard_normal((4, data.L, block)))
+        length, present = draw_lengths(rng, lengths, data.L, block)
+        if present is not None:
+            fields *= present
         if rule == "spiked":
-            location = rng.integers(data.L, size=block)
+            location = rng.integers(length, size=block)
             fields[:, location, each] += np.sqrt(nu) * gram[:, 2:3]
         else:
-            location = locate(rng, fields[2].T, nu)
-        squares.append(np.mean((fields[3][location, each] - np.asarray(predict(fields[0], fields[1]))) ** 2))
+            location = locate(rng, fields[2].T, nu, None if present is None else present.T)
+        squares.append(np.mean((fields[3][location, each] - np.asarray(predict(fields[0], fields[1], present))) ** 2))
     return float(np.mean(squares)) + Delta
 
 

@@ -15,6 +15,7 @@ from replica import InputError, check_command, erm_check
 from replica.check import Report, compare_sizes, intercept
 from replica.cli import app
 from replica.trials import plan
+from replica.work import Work
 
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.5, "alpha": 3}
 
@@ -67,9 +68,9 @@ def test_bad_options_are_one_sentence(wrong: dict[str, Any], says: str) -> None:
 
 def test_options_of_another_check_are_refused() -> None:
     with pytest.raises(InputError, match="has no --D"):
-        check_command.run("subspace", {}, {"sizes": "100", "seed": 0}, False, None, False, "")
+        check_command.run("subspace", {}, {"sizes": "100", "seed": 0}, False, Work())
     with pytest.raises(InputError, match="has no --batch: it has --D"):
-        check_command.run("slr-erm", {}, {"batch": 2}, False, None, False, "")
+        check_command.run("slr-erm", {}, {"batch": 2}, False, Work())
 
 
 def test_trials_do_not_depend_on_each_other() -> None:

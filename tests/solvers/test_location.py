@@ -17,7 +17,8 @@ from solvers import location
 @partial(jax.jit, static_argnums=3)
 def log_probabilities(omega: jax.Array, variance: jax.Array, nu: jax.Array, nodes: int) -> jax.Array:
     law = location.noise(variance, nu)
-    return location._winning(law, law.rate * omega, jnp.ones(omega.shape[1], bool), nodes)[3]
+    h = law.rate * omega
+    return location._winning(law, h, jnp.ones(omega.shape[1], bool), nodes, h[:, :1])[3]
 
 
 def probabilities(omega: list[float], variance: float, nu: float, nodes: int = 57) -> np.ndarray:

@@ -1,0 +1,98 @@
+"""What local algorithms find in and around the hard phase: message passing, L-BFGS, BFGS and gradient descent, each from two starts.
+
+    python benchmarks/local.py [--trials 4] [--ridge 0.3]
+
+Spiked data, L = 4, nu = 1, Delta = 1e-4: the informed branch of the posterior begins at alpha = 1.157, is the better one from 1.324, and the
+blind branch ends at 1.685. Prints one row per algorithm, start, alpha and D with the number of runs that end at each branch of the theory
+(within 0.1 in the cosines m/sqrt(q)), and writes docs/local.csv and docs/local.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from replica import landscape, solve, thresholds
+from replica.plot import COLOURS, SHADE, new_figure, save_figure
+
+BASE = {"L": 4, "nu": 1, "Delta": 1e-4}
+ALPHAS = (1.0, 1.25, 1.4, 1.6, 2.0)
+SIZES = {landscape.MESSAGES: "250,500", "lbfgs": "250,500", "bfgs": "250", "gd": "250"}
+FINE = np.linspace(0.8, 2.4, 33)
+
+
+def found_by(algorithm: str, alpha: float, ridge: dict[str, Any], trials: int) -> tuple[list[dict[str, Any]], xr.Dataset]:
+    """Rows of the table, and the runs themselves."""
+    bayes = algorithm == landscape.MESSAGES
+    given = BASE | {"alpha": alpha} | ({} if bayes else ridge)
+    theory = TARGETS.setdefault((bayes, alpha), landscape.branches("slr-bayes" if bayes else "slr-erm", given))
+    found = landscape.reached(algorithm, given, theory, sizes=SIZES[algorithm], trials=trials)
+    rows = []
+    for row in landscape.counts(found, list(theory)):
+        ends = ", ".join(f"{row.pop(name)} {name}" for name in (*theory, landscape.NONE))
+        about = {n: f"{row[n]:.3f}" for n in (*landscape.COSINES, "risk", "distance")}
+        rows.append({"alpha": alpha} | row | about | {"ends": ends, "theory": "; ".join(f"{n} {k:.3f} {v:.3f}" for n, (k, v) in theory.items())})
+    return rows, found
+
+
+TARGETS: dict[tuple[bool, float], dict[str, tuple[float, float]]] = {}
+
+
+def show(row: dict[str, Any]) -> str:
+    where = f"{row['algorithm']:<16}{row['start']:<11}alpha {row['alpha']:<5} D {row['D']:<5}"
+    return f"{where}{row['ends']:<44} unconverged {row['unconverged']}  cosines {row['cosine_k']} {row['cosine_v']}  risk {row['risk']}"
+
+
+def draw(runs: list[tuple[float, xr.Dataset]], erm: dict[float, tuple[float, float]]) -> Any:
+    """Cosine of the value vector against alpha: branches as lines, runs as dots."""
+    figure, panels = new_figure(2)
+    limits = thresholds("slr-bayes", **BASE)
+    posterior = [solve("slr-bayes", alpha=a, **BASE) for a in FINE]
+    for panel, (title, mine) in zip(panels, {"message passing": True, "trained softmax attention": False}.items(), strict=True):
+        panel.axvspan(limits.alpha_IT, limits.alpha_alg, color=SHADE, alpha=0.4, linewidth=0, label="hard phase")
+        if mine:
+            for name, colour in (("uninformed", COLOURS[0]), ("informed", COLOURS[1])):
+                values = [landscape.cosines_of(s) for s in posterior]
+                panel.plot(FINE, [next(v[1] for n, v in value.items() if name in n) for value in values], color=colour, label=f"{name} branch")
+        else:
+            panel.plot(list(erm), [v for _, v in erm.values()], color=COLOURS[2], label="replica-symmetric theory")
+        for i, (start, mark) in enumerate((("blind", "o"), ("informed", "^"))):
+            for alpha, found in runs:
+                if (found.attrs["algorithm"] == landscape.MESSAGES) is mine:
+                    shift = 0.012 * (2 * i - 1)
+                    last = found.isel(start=i, size=-1)["cosine_v"].values
+                    panel.plot(np.full(last.size, alpha + shift), last, mark, color="black", markersize=3, alpha=0.5, fillstyle="none")
+            panel.plot([], [], mark, color="black", markersize=3, fillstyle="none", label=f"{start} start")
+        panel.set(xlabel=r"$\alpha$", ylabel=r"$m_v/\sqrt{q_v}$", title=title, ylim=(0, 1.05))
+        panel.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--ridge", type=float, default=0.3)
+    asked = parser.parse_args()
+    ridge = {"activation": "softmax", "lam_k": asked.ridge, "lam_v": asked.ridge}
+    table, runs = [], []
+    for algorithm in SIZES:
+        for alpha in ALPHAS:
+            rows, found = found_by(algorithm, alpha, ridge, asked.trials)
+            table += rows
+            runs.append((alpha, found))
+            print("\n".join(map(show, rows)), flush=True)
+    with Path("docs/local.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+    erm = {alpha: next(iter(theory.values())) for (bayes, alpha), theory in TARGETS.items() if not bayes and theory}
+    save_figure(draw(runs, erm), Path("docs/local.png"), force=True)
+
+
+if __name__ == "__main__":
+    main()
