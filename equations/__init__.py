@@ -8,13 +8,15 @@ from typing import Any
 
 from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigner, subspace
 from .ansatz import Model, ModelError, derive, jacobian
+from .bayes_glm import bayes_glm
+from .densities import normal
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
 from .stable import LogSumExp, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 __all__ = [
     "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "TokenAverage",
-    "by_parts", "conjugate", "derive", "jacobian", "quantity", "stabilise",
+    "bayes_glm", "by_parts", "conjugate", "derive", "jacobian", "normal", "quantity", "stabilise",
 ]  # fmt: skip
 
 

@@ -105,6 +105,28 @@ class Width(_Stable):
         return inner if exp is None else rf"{inner}^{{{exp}}}"
 
 
+class Rounded(_Stable):
+    r"""A number that is >= 0 but for rounding: negative values down to -1e-9 are evaluated as 0, below as NaN."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sp.S.One
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        inner = printer._print(self.args[0])
+        return inner if exp is None else rf"\left({inner}\right)^{{{exp}}}"
+
+
+class LogInterval(_Stable):
+    r"""log(Phi(b) - Phi(a)) for a < b; the derivatives are densities over the difference, in the log domain."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        end = self.args[argindex - 1]
+        return (-1 if argindex == 1 else 1) * sp.exp(-(end**2) / 2 - self) / sp.sqrt(2 * sp.pi)
+
+
 class LogSumExp(sp.Expr):
     r"""log sum_{l=1}^{L} exp(g_l), an indexed sum; its derivative is the softmax average of g'."""
 
