@@ -7,20 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigner, subspace
-from .ansatz import Model, ModelError, derive, jacobian
+from .ansatz import Model, ModelError, Source, derive, jacobian
 from .bayes_glm import bayes_glm
+from .convex_erm import convex_erm
 from .densities import normal
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
 from .stable import LogSumExp, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 __all__ = [
-    "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "TokenAverage",
-    "bayes_glm", "by_parts", "conjugate", "derive", "jacobian", "normal", "quantity", "stabilise",
+    "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "Source", "TokenAverage",
+    "bayes_glm", "by_parts", "conjugate", "convex_erm", "derive", "jacobian", "normal", "quantity", "stabilise",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelFamily:
     """A model and the string options it is built with (the first value of each is the default).
 

@@ -26,6 +26,8 @@ from .symbols import Quantity, quantity
 UNKNOWN = Quantity("V", "V", 0, scaling="per component", meaning="mean squared error of the posterior mean, E[x^2] - q", logarithmic=True)
 HAT = Quantity("q_hat", r"\hat q", meaning="conjugate of q = E[x^2] - V", scaling="per component")
 V = UNKNOWN.symbol
+NEARLY = 0.999
+"""The uninformed start, as a share of the error without data: beside it, as there an exact symmetry would never be left."""
 
 
 def bayes_glm(
@@ -78,7 +80,7 @@ def bayes_glm(
         **{
             "setting": f"x_i ~ P(x) = {prior}, labels with P(y|z) = {channel}, z = F x, F_ij ~ N(0, 1/N); posterior mean of x from alpha N labels.",
             "latex": {"risk": r"\mathrm{MMSE}", "mmse": r"\mathrm{MMSE}", "q": "q"},
-            "starts": {"uninformed": {"V": blind}, "informed": {"V": 0.0}},
+            "starts": {"uninformed": {"V": NEARLY * blind}, "informed": {"V": 0.0}},
             "notes": {"Exact?": "Bayes-optimal (Nishimori)"},
         }
         | fields,  # type: ignore[arg-type]

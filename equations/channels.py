@@ -112,7 +112,7 @@ def _continuous(density: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...], supp
         raise ModelError(f"the channel {density} does not contain y: write a density in y and z, {{value: probability}}, or Eq(y, f(z))")
     noise = gaussian_noise(density)
     if noise is not None:
-        return -sp.log(2 * sp.pi * sp.E * (width + noise)) / 2
+        return -sp.log(2 * sp.pi * sp.E * (width.args[0] + noise)) / 2
     if support is None:
         raise ModelError(f"no closed integral over y for the channel {density}: {NO_INTEGRAL}")
     factor, rest = density.as_independent(Z, as_Add=False)

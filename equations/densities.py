@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import sympy as sp
 
 from .ansatz import ModelError
-from .stable import Logistic
+from .jumps import places, switch
+from .stable import Logistic, plain
 
 X, Y, Z = (sp.Symbol(name, real=True) for name in "xyz")
 Channel = Any
@@ -96,38 +97,30 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
     f = sp.sympify(f)
     if _varies(f):
         return None
-    jumps: list[sp.Expr] = []
-    for node in sp.preorder_traversal(f):
-        condition = _switch(node)
-        if condition is None or Z not in condition.free_symbols:
-            continue
-        roots = sp.solve(condition, Z)
-        if not all(isinstance(r, sp.Expr) and r.is_real for r in roots):
-            raise ModelError(f"cannot find where {node} jumps: write it with arguments linear in z")
-        jumps += [r for r in roots if r not in jumps]
+    try:
+        jumps = places(f, Z)
+    except ValueError as problem:
+        raise ModelError(str(problem)) from None
     ends = _ordered(jumps, f)
     inside = [(a + b) / 2 for a, b in zip(ends, ends[1:], strict=False)]
-    places = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
-    values = [sp.simplify(f.subs(Z, place).doit()) for place in places]
+    points = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
+    values = [sp.simplify(f.subs(Z, place).doit()) for place in points]
     edges = [-sp.oo, *ends, sp.oo]
-    return tuple(Piece(edges[i], edges[i + 1], value) for i, value in enumerate(values))
+    pieces: list[Piece] = []
+    for i, value in enumerate(values):
+        if pieces and pieces[-1].value == value:  # no jump after all
+            pieces[-1] = pieces[-1]._replace(high=edges[i + 1])
+        else:
+            pieces.append(Piece(edges[i], edges[i + 1], value))
+    return tuple(pieces)
 
 
 def _varies(node: sp.Basic) -> bool:
     """Whether z occurs outside of what decides jumps."""
-    return node == Z or (_switch(node) is None and any(map(_varies, node.args)))
+    return node == Z or (switch(node) is None and any(map(_varies, node.args)))
 
 
-def _switch(node: Any) -> sp.Expr | None:
-    """What must vanish where a node jumps."""
-    if isinstance(node, sp.Heaviside | sp.sign):
-        return node.args[0]
-    if isinstance(node, sp.core.relational.Relational):
-        return node.lhs - node.rhs
-    return None
-
-
-def _ordered(jumps: list[sp.Expr], f: sp.Expr) -> list[sp.Expr]:
+def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
     """Sorted; symbols must leave no doubt."""
     result: list[sp.Expr] = []
     for jump in jumps:
@@ -161,7 +154,7 @@ def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
     total = sp.Add(*table.values())
     for z in (sp.Rational(-7, 5), sp.Rational(-1, 7), sp.Rational(3, 11), sp.Rational(9, 4)):
         value = total.subs(Z, z)
-        number = sp.N(value.subs({s: sp.Rational(1, 2) for s in value.free_symbols}))
+        number = sp.N(plain(value).subs({s: sp.Rational(1, 2) for s in value.free_symbols}))
         if not number.is_number or abs(number - 1) > 1e-9:
             raise ModelError(f"the probabilities of the channel add up to {total}: at z = {z} that is {sp.N(number, 4)}, not 1")
     return {value: stable_logistic(p) for value, p in table.items()}

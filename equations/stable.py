@@ -114,6 +114,10 @@ class Rounded(_Stable):
     def _eval_is_nonnegative(self) -> bool:
         return True
 
+    def _sympystr(self, printer: Any) -> str:
+        inner = printer._print(self.args[0])
+        return inner if self.args[0].is_Atom else f"({inner})"
+
     def _latex(self, printer: Any, exp: Any = None) -> str:
         inner = printer._print(self.args[0])
         return inner if exp is None else rf"\left({inner}\right)^{{{exp}}}"
@@ -161,6 +165,21 @@ class LogSumExp(sp.Expr):
     def _sympystr(self, printer: Any) -> str:
         body, index, count = map(printer._print, self.args)
         return f"log sum_{{{index}=1..{count}}} exp({body})"
+
+
+PLAIN = {
+    LogNdtr: lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
+    Softplus: lambda x: sp.log(1 + sp.exp(x)),
+    Logistic: lambda x: 1 / (1 + sp.exp(-x)),
+    LogCosh: lambda x: sp.log(sp.cosh(x)),
+}
+
+
+def plain(expr: sp.Expr) -> sp.Expr:
+    """The functions of this file as SymPy's own, which it can evaluate as numbers (and which overflow)."""
+    for stable, written in PLAIN.items():
+        expr = expr.replace(stable, written)
+    return expr
 
 
 def stabilise(expr: sp.Expr) -> sp.Expr:

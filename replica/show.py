@@ -28,7 +28,11 @@ def text(model: Model) -> str:
     lines += ["", "Observables", *(f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]" for k, v in model.observables.items())]
     for title, note in model.notes.items():
         lines += ["", title, *_indent(note)]
-    return "\n".join([*lines, "", "Sources", *(f"  {s}" for s in model.sources)])
+    if model.sources:
+        lines += ["", "Sources", *(f"  {s}" for s in model.sources)]
+    if model.source is not None:
+        lines += ["", "File", f"  {model.source.file}"]
+    return "\n".join(lines)
 
 
 def _indent(block: str) -> list[str]:
@@ -90,7 +94,8 @@ def latex(model: Model) -> str:
     body.append(r"\subsection*{Observables}")
     labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
     body += [_display(f"{labels[k]} = {printer.doprint(v)}") for k, v in model.observables.items()]
-    body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
+    if model.sources:
+        body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
     head = r"\documentclass{article}" + "\n" + r"\usepackage{amsmath,amssymb}" + "\n" + r"\begin{document}" + "\n" + r"\allowdisplaybreaks"
     return "\n".join([head, *body, r"\end{document}", ""])
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import xarray as xr
 
-from equations import MODELS, Model
+from equations import Model
 from solvers import Status
 
 from .check import Comparison, Report
 from .dataset import metadata
 from .errors import InputError, SolveError
-from .settings import nearest, resolve
+from .settings import family, resolve
 from .solve import Branch, Solution, solve
 from .trials import Told
 
@@ -65,8 +65,7 @@ def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
         raise InputError(f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column called model")
     if model is not None and named != model:
         raise InputError(f"{path} has measurements of {named}, not of {model}")
-    if named not in MODELS:
-        raise InputError(f"unknown model {named!r}: {nearest(named, MODELS)}")
+    family(named)  # refuses an unknown one
     return named
 
 
@@ -76,7 +75,7 @@ def _row(path: Path, number: int, line: dict[Any, Any], model: str | None, given
         raise InputError(f"{where}: it has not as many entries as the first line has names")
     entries = {name.strip(): value.strip() for name, value in line.items()}
     name = _model(path, entries, model)
-    built = MODELS[name].build()
+    built = family(name).build()
     measurable = [*(q.name for q in built.overlaps), *built.observables]
     found = [column for column in entries if column in measurable]
     errors = [column for column in entries if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]]
