@@ -10,14 +10,15 @@ from . import perceptron_bayes, slr_bayes, slr_erm, slr_population, spiked_wigne
 from .ansatz import Model, ModelError, Source, derive, jacobian
 from .bayes_glm import bayes_glm
 from .convex_erm import convex_erm
-from .densities import normal
+from .densities import X, Y, Z, normal
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
-from .stable import LogSumExp, stabilise
+from .stable import LogNdtr, Logistic, LogSumExp, Rounded, Softplus, Width, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 __all__ = [
-    "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "Source", "TokenAverage",
-    "bayes_glm", "by_parts", "conjugate", "convex_erm", "derive", "jacobian", "normal", "quantity", "stabilise",
+    "MODELS", "Average", "LineIntegral", "LogNdtr", "LogSumExp", "Logistic", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity",
+    "Rounded", "Softplus", "Source", "TokenAverage", "Width", "X", "Y", "Z", "bayes_glm", "by_parts", "conjugate", "convex_erm", "derive",
+    "jacobian", "normal", "quantity", "stabilise",
 ]  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import sympy as sp
 
 from .ansatz import ModelError
-from .densities import Y, Z, Channel, deterministic, own, probabilities, stable_logistic, steps
+from .densities import Y, Z, Channel, deterministic, mirrored, own, probabilities, stable_logistic, steps
 from .gaussian import exponential_average
+from .jumps import switch
 from .nodes import Average, LineIntegral
 from .stable import LogInterval, LogNdtr, Rounded, Softplus, Width, stabilise
 
@@ -41,10 +42,19 @@ def output_term(channel: Channel, variance: sp.Expr, second: sp.Expr, support: t
     width = Width(variance)
     table = probabilities(channel)
     if table is not None:
-        terms = ((log_probability(p, OMEGA, width), jumps_of(p)) for p in table.values())
-        return sp.Add(*(Average(sp.exp(log_z) * log_z, *law, *focus(jumps, width)) for log_z, jumps in terms))
+        terms = ((times, log_probability(p, OMEGA, width), jumps_of(p)) for p, times in _unlike(table).items())
+        return sp.Add(*(times * Average(sp.exp(log_z) * log_z, *law, *focus(jumps, width)) for times, log_z, jumps in terms))
     f = deterministic(channel)
     return _continuous(own(channel, Y, Z), width, law, support) if f is None else _noiseless(f, width, law)
+
+
+def _unlike(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, int]:
+    """The probabilities that are not mirror images of one another, each with how many have its average (omega is symmetric)."""
+    counts: dict[sp.Expr, int] = {}
+    for p in table.values():
+        twin = next((known for known in counts if mirrored(known, p)), p)
+        counts[twin] = counts.get(twin, 0) + 1
+    return counts
 
 
 def focus(jumps: list[sp.Expr], width: sp.Expr) -> list[sp.Expr]:
@@ -113,6 +123,9 @@ def _continuous(density: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...], supp
     noise = gaussian_noise(density)
     if noise is not None:
         return -sp.log(2 * sp.pi * sp.E * (width.args[0] + noise)) / 2
+    bent = next((e for e in sp.preorder_traversal(density) if switch(e) is not None and Z in e.free_symbols), None)
+    if bent is not None:
+        raise ModelError(f"the channel {density} jumps or bends in z, at {bent}: a density of a continuous label must be smooth in z")
     if support is None:
         raise ModelError(f"no closed integral over y for the channel {density}: {NO_INTEGRAL}")
     factor, rest = density.as_independent(Z, as_Add=False)

@@ -20,7 +20,7 @@ import sympy as sp
 
 from .ansatz import Model, ModelError
 from .channels import focus, gaussian_noise, jumps_of, log_probability
-from .densities import Channel, Y, Z, own, probabilities
+from .densities import Channel, Y, Z, mirrored, own, probabilities
 from .jumps import one_sided, places
 from .kinks import kinks
 from .nodes import Average
@@ -70,7 +70,7 @@ def convex_erm(
     """
     loss, risk = own(loss, Y, Z), own(loss if risk is None else risk, Y, Z)
     _check_loss(loss, teacher)
-    mean = _data(teacher, moves_with_label=_translated(loss) and _translated(risk))
+    mean = _data(teacher, (loss, risk))
     given = {q.name: q for q in controls}
     alpha, ridge = given.pop("alpha", quantity("alpha")), given.pop("lam", RIDGE)
     hats = {q.name: conjugate(q) for q in (M, Q, V)}
@@ -114,23 +114,27 @@ def convex_erm(
 
 def _translated(expr: sp.Expr) -> bool:
     """Whether it depends on y - z alone."""
-    return sp.expand(sp.diff(expr, Y) + sp.diff(expr, Z)) == 0
+    return Y not in sp.expand(expr.subs(Z, Y - sp.Dummy(real=True))).free_symbols
 
 
-def _data(teacher: Channel, moves_with_label: bool) -> Mean:
+def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
     """The mean over (y, omega), in standard variables, so that equations have first derivatives of the envelope alone.
 
-    A loss may then have jumps in its second derivative (and, at fixed places, in its first) without harm to the linear response. Of
-    a loss of y - z only y - omega matters (``moves_with_label``), which is one variable less.
+    A loss may then have jumps in its second derivative (and, at fixed places, in its first) without harm to the linear response. If all
+    losses are the same at (y, z) and (-y, -z), and so is the teacher, half of the labels are enough. Of losses of y - z only y - omega
+    matters, which is one variable less.
     """
     m, q = M.symbol, Q.symbol
     omega, hidden = sp.sqrt(q) * FIELD, Rounded(1 - m**2 / q)
     table = probabilities(teacher)
     if table is not None:
-        weights = {y: (sp.exp(log_probability(p, m * FIELD / sp.sqrt(q), hidden)), jumps_of(p)) for y, p in table.items()}
+        even = all(sp.expand(e.subs({Y: -Y, Z: -Z}, simultaneous=True) - e) == 0 for e in losses)
+        even = even and all(-y in table and y != 0 and mirrored(p, table[-y]) for y, p in table.items())
+        kept = {y: p for y, p in table.items() if not even or y > 0}
+        weights = {y: (sp.exp(log_probability(p, m * FIELD / sp.sqrt(q), hidden)), jumps_of(p)) for y, p in kept.items()}
 
         def over_values(body: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
-            return sp.Add(*(_average(weight * body(y, omega), jumps, hidden) for y, (weight, jumps) in weights.items()))
+            return (1 + even) * sp.Add(*(_average(weight * body(y, omega), jumps, hidden) for y, (weight, jumps) in weights.items()))
 
         return over_values
     noise = None if isinstance(teacher, sp.Eq) else gaussian_noise(own(teacher, Y, Z))
@@ -144,7 +148,7 @@ def _data(teacher: Channel, moves_with_label: bool) -> Mean:
         label = m * FIELD / sp.sqrt(q) + sp.sqrt(hidden + noise) * NOISE
         return Average(Average(body(label, omega), NOISE), FIELD)
 
-    return over_difference if moves_with_label else over_noise
+    return over_difference if all(map(_translated, losses)) else over_noise
 
 
 def _average(body: sp.Expr, jumps: list[sp.Expr], hidden: sp.Expr) -> sp.Expr:

@@ -115,6 +115,14 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
     return tuple(pieces)
 
 
+def mirrored(p: sp.Expr, other: sp.Expr) -> bool:
+    """Whether p(-z) = other(z), as is the case for the two values of a sign."""
+    pieces, others = steps(p), steps(other)
+    if pieces is None or others is None:
+        return pieces is others and sp.expand(p.subs(Z, -Z) - other) == 0
+    return tuple(Piece(-piece.high, -piece.low, piece.value) for piece in reversed(pieces)) == others
+
+
 def _varies(node: sp.Basic) -> bool:
     """Whether z occurs outside of what decides jumps."""
     return node == Z or (switch(node) is None and any(map(_varies, node.args)))

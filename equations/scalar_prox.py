@@ -25,11 +25,18 @@ def slope_of(loss: sp.Expr, z: sp.Symbol) -> sp.Expr:
 
 def curvature_of(loss: sp.Expr, z: sp.Symbol) -> sp.Expr:
     """l''(z) between the jumps of l'."""
-    return loss.diff(z, 2).replace(lambda e: isinstance(e, sp.DiracDelta), lambda e: sp.S.Zero)
+    return _between_jumps(loss.diff(z, 2))
+
+
+def _between_jumps(derivative: sp.Expr) -> sp.Expr:
+    return derivative.replace(lambda e: isinstance(e, sp.DiracDelta), lambda e: sp.S.Zero)
 
 
 class ProxValue(Bound):
-    """``body``, an expression in z, at the minimiser: ``ProxValue(body, z, loss, omega, V)``."""
+    """``body``, an expression in z, at the minimiser: ``ProxValue(body, z, loss, omega, V)``.
+
+    Its derivative holds where the body does not jump at the minimiser.
+    """
 
     @property
     def loss(self) -> sp.Expr:
@@ -73,15 +80,15 @@ class ProxValue(Bound):
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t not in self.free_symbols:
             return sp.S.Zero
-        body = self.body.diff(self.variable)
+        body = _between_jumps(self.body.diff(self.variable))
         moved = ProxValue(body, *self.problem) * self.drift(t) if body != 0 else sp.S.Zero
-        return ProxValue(self.body.diff(t), *self.problem) + moved
+        return ProxValue(_between_jumps(self.body.diff(t)), *self.problem) + moved
 
     def drift(self, t: sp.Symbol) -> sp.Expr:
         """dP/dt."""
         slope = slope_of(self.loss, self.variable)
         pull = self.centre.diff(t) - self.width.diff(t) * ProxValue(slope, *self.problem)
-        return ProxSlope(*self.problem) * (pull - self.width * ProxValue(slope.diff(t), *self.problem))
+        return ProxSlope(*self.problem) * (pull - self.width * ProxValue(_between_jumps(slope.diff(t)), *self.problem))
 
     def _sympystr(self, printer: Any) -> str:
         if self.body == self.variable:

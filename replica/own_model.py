@@ -21,6 +21,7 @@ from typing import Any
 from equations import Model, ModelFamily, Source
 
 from .errors import InputError, LoweringError
+from .lower import Lowered
 from .problem import problem
 from .rule import Rule
 
@@ -101,7 +102,9 @@ def _checked(source: Source, build: Callable[..., Any], options: Mapping[str, tu
 
 def _lowered(model: Model, source: Source) -> None:
     """Derive and lower everything once, so that what cannot be is named before any solving."""
+    unknowns, controls = [q.symbol for q in (*model.overlaps, *model.conjugates)], [q.symbol for q in model.controls]
     try:
+        Lowered({"the free energy": model.exact(model.free_energy)}, unknowns, controls, model.name, Rule())  # named as the user wrote it
         problem(model, Rule(), "exact")
     except LoweringError as error:
         raise InputError(f"{source.file}: {error}") from None

@@ -114,7 +114,7 @@ def check(path: Path, model: str | None, given: dict[str, Any], start: str = "be
         if key not in solutions:
             solutions[key] = solve(row.model, **row.values)
             tell(f"theory: {len(solutions)} of {len({_key(r) for r in rows})}")
-    branches = [_branch(solutions[_key(row)], start, path, row) for row in rows]
+    branches = [branch_of(solutions[_key(row)], start, f"{path}, line {row.line}") for row in rows]
     varying = [n for n in rows[0].values if len({row.values.get(n) for row in rows}) > 1]
     comparisons, places = [], []
     for row, branch in zip(rows, branches, strict=True):
@@ -133,7 +133,8 @@ def _key(row: Row) -> Any:
     return id(row.model), tuple(row.values.items())
 
 
-def _branch(solution: Solution, start: str, path: Path, row: Row) -> Branch:
+def branch_of(solution: Solution, start: str, where: str) -> Branch:
+    """The branch from ``start``, or with "best" that of best free energy; SolveError if it is no solution."""
     if start != "best":
         branch = solution.branch(start)
     elif solution.best is None:
@@ -141,7 +142,7 @@ def _branch(solution: Solution, start: str, path: Path, row: Row) -> Branch:
     else:
         branch = solution.branches[solution.best]
     if not branch.ok:
-        raise SolveError(f"{path}, line {row.line}: the theory has no solution here: {branch.status.value}")
+        raise SolveError(f"{where}: the theory has no solution here: {branch.status.value}")
     return branch
 
 
