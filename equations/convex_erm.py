@@ -64,7 +64,7 @@ def convex_erm(
     risk : expression in y and z, optional
         Its mean over new samples is the observable ``risk``; by default the loss.
     observables : dict of name -> expression, optional
-        Further ones, in the symbols m, q, V (of ``convex_erm.M``, ``Q``, ``V``) and the controls.
+        Further ones, in real symbols m, q, V (those of this module) and the controls.
     **fields
         Further fields of ``Model``.
     """
@@ -77,18 +77,8 @@ def convex_erm(
     m, q, v = (x.symbol for x in (M, Q, V))
     m_hat, q_hat, v_hat = (hats[n].symbol for n in ("m", "q", "V"))
 
-    def at_prox(kind: Callable[..., sp.Expr], *body: Any) -> sp.Expr:
-        """E of a number at the minimiser."""
-        return mean(lambda y, omega: kind(*(b.subs(Y, y) for b in body), Z, loss.subs(Y, y), omega, v))
-
-    training = at_prox(ProxValue, loss)
-    measured = {
-        "risk": mean(lambda y, omega: risk.subs({Y: y, Z: omega})),
-        "training_loss": training,
-        "energy": alpha.symbol * training + ridge.symbol * q / 2,
-        "cosine": m / sp.sqrt(q),
-        "replicon": alpha.symbol * mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, v)) ** 2),
-    } | {n: sp.sympify(e) for n, e in (observables or {}).items()}
+    envelope = mean(lambda y, omega: ScalarEnvelope(Z, loss.subs(Y, y), omega, v))
+    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol) | {n: sp.sympify(e) for n, e in (observables or {}).items()}
     return Model(
         name=name,
         title=title,
@@ -97,7 +87,7 @@ def convex_erm(
         controls=(alpha, ridge, *given.values()),
         prior=-(m_hat**2 + q_hat) / (2 * (ridge.symbol + v_hat)),
         coupling=(v * q_hat - q * v_hat) / 2 + m * m_hat,
-        channel=alpha.symbol * at_prox(ScalarEnvelope),
+        channel=alpha.symbol * envelope,
         best="smallest",
         observables=measured,
         sources=sources,
@@ -110,6 +100,18 @@ def convex_erm(
         }
         | fields,  # type: ignore[arg-type]
     )
+
+
+def _measured(loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol) -> dict[str, sp.Expr]:
+    """Test and training error, the minimised objective per D, the alignment with the teacher and the stability of replica symmetry."""
+    training = mean(lambda y, omega: ProxValue(loss.subs(Y, y), Z, loss.subs(Y, y), omega, V.symbol))
+    return {
+        "risk": mean(lambda y, omega: risk.subs({Y: y, Z: omega})),
+        "training_loss": training,
+        "energy": alpha * training + ridge * Q.symbol / 2,
+        "cosine": M.symbol / sp.sqrt(Q.symbol),
+        "replicon": alpha * mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2),
+    }
 
 
 def _translated(expr: sp.Expr) -> bool:

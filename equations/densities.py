@@ -125,7 +125,7 @@ def mirrored(p: sp.Expr, other: sp.Expr) -> bool:
 
 def _varies(node: sp.Basic) -> bool:
     """Whether z occurs outside of what decides jumps."""
-    return node == Z or (switch(node) is None and any(map(_varies, node.args)))
+    return node == Z or ((switch(node) is None or isinstance(node, sp.Abs | sp.Max | sp.Min)) and any(map(_varies, node.args)))
 
 
 def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:

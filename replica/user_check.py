@@ -16,6 +16,7 @@ from solvers import Status
 from .check import Comparison, Report
 from .dataset import metadata
 from .errors import InputError, SolveError
+from .settings import built as default
 from .settings import family, resolve
 from .solve import Branch, Solution, solve
 from .trials import Told
@@ -75,7 +76,7 @@ def _row(path: Path, number: int, line: dict[Any, Any], model: str | None, given
         raise InputError(f"{where}: it has not as many entries as the first line has names")
     entries = {name.strip(): value.strip() for name, value in line.items()}
     name = _model(path, entries, model)
-    built = family(name).build()
+    built = default(name, {})[0]
     measurable = [*(q.name for q in built.overlaps), *built.observables]
     found = [column for column in entries if column in measurable]
     errors = [column for column in entries if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]]
