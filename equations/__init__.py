@@ -7,18 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import perceptron_bayes, slr_bayes, slr_erm, slr_flow, slr_population, spiked_wigner, subspace
-from .ansatz import Model, ModelError, derive, jacobian
+from .ansatz import Model, ModelError, Source, derive, jacobian
+from .bayes_glm import bayes_glm
+from .convex_erm import convex_erm
+from .densities import X, Y, Z, normal
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
-from .stable import LogSumExp, stabilise
+from .stable import Logistic, LogNdtr, LogSumExp, Rounded, Softplus, Width, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 __all__ = [
-    "MODELS", "Average", "LineIntegral", "LogSumExp", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity", "TokenAverage",
-    "by_parts", "conjugate", "derive", "jacobian", "quantity", "stabilise",
+    "MODELS", "Average", "LineIntegral", "LogNdtr", "LogSumExp", "Logistic", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity",
+    "Rounded", "Softplus", "Source", "TokenAverage", "Width", "X", "Y", "Z", "bayes_glm", "by_parts", "conjugate", "convex_erm", "derive",
+    "jacobian", "normal", "quantity", "stabilise",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelFamily:
     """A model and the options it is built with.
 

@@ -8,6 +8,7 @@ the conjugates and for the overlaps. A model without conjugates is an objective:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -25,6 +26,19 @@ Start = Mapping[str, "float | sp.Expr"]
 
 class ModelError(ValueError):
     """A model contradicts itself; the message names the model and the symbol."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file of a user's own model: its path as it was given, and its text."""
+
+    file: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """Of the text."""
+        return hashlib.sha256(self.text.encode(errors="surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +82,8 @@ class Model:
     notes : dict
         Further fields of the docstring contract: Exact?, Accuracy, Limits.
     sources : tuple of str
+    source : Source or None
+        The file of a user's own model.
     """
 
     name: str
@@ -96,6 +112,7 @@ class Model:
     infinite_scale: Any = sp.false
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
+    source: Source | None = None
 
     def __post_init__(self) -> None:
         _check_symbols(self)
@@ -121,7 +138,11 @@ def _check_symbols(model: Model) -> None:
         names = [q.name for q in model.quantities]
         twice = next(n for n in names if names.count(n) > 1)
         raise ModelError(f"model {model.name}: {twice} is declared twice")
+    if model.conjugates and len(model.conjugates) != len(model.overlaps):
+        raise ModelError(f"model {model.name}: {len(model.overlaps)} overlaps and {len(model.conjugates)} conjugates: each overlap needs its own")
     for where, expr in {"the free energy": model.free_energy, **model.observables}.items():
+        if not isinstance(expr, sp.Expr):
+            raise ModelError(f"model {model.name}: {where} is {expr!r} ({type(expr).__name__}): it must be a SymPy expression")
         for symbol in sorted(expr.free_symbols, key=str):
             known = declared.get(str(symbol))
             if known is None:
@@ -177,6 +198,10 @@ def _check_parts(model: Model, pairing: sp.Matrix, overlaps: list[sp.Symbol], ha
     unknowns = {*overlaps, *hats}
     if pairing.free_symbols & unknowns or pairing.det() == 0:
         raise ModelError(f"model {model.name}: the coupling must pair every overlap with a conjugate, bilinearly")
+    for name, part, wanted in (("prior", model.prior, hats), ("channel", model.channel, overlaps)):
+        lacking = [str(s) for s in wanted if s not in part.free_symbols]
+        if lacking:
+            raise ModelError(f"model {model.name}: the {name} term does not contain {', '.join(lacking)}, so that an equation is missing")
     for name, part, others in (("prior", model.prior, overlaps), ("channel", model.channel, hats)):
         stray = part.free_symbols & set(others)
         if stray:

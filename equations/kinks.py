@@ -7,6 +7,7 @@ from typing import Any
 import sympy as sp
 
 from .nodes import Bound, SampleAverage
+from .scalar_prox import ProxValue
 from .stable import LogSumExp
 
 
@@ -51,6 +52,8 @@ def _bends(node: sp.Basic) -> list[sp.Expr]:
     inside = [g for a in node.args for g in _bends(a)]
     hidden = set(bound_variables(node))
     inside = [g for g in inside if not g.free_symbols & hidden]
+    if isinstance(node, ProxValue):
+        return [*inside, *node.arrivals()]
     if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
         return [*inside, node.args[0]]  # type: ignore[list-item]
     if isinstance(node, sp.Max | sp.Min):

@@ -81,8 +81,8 @@ class Bound(sp.Expr):
 class Average(Bound):
     r"""E[body] over ``variable`` ~ N(mean, variance).
 
-    An optional pair (centre, width) names a narrow feature of the body that quadrature should
-    resolve; it does not change the value. A DiracDelta of an argument linear in the variable is
+    Optional pairs (centre, width) name narrow features of the body that quadrature should
+    resolve; they do not change the value. A DiracDelta of an argument linear in the variable is
     integrated exactly on construction.
     """
 

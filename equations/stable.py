@@ -105,6 +105,32 @@ class Width(_Stable):
         return inner if exp is None else rf"{inner}^{{{exp}}}"
 
 
+class Rounded(_Stable):
+    r"""A number that is >= 0 but for rounding: negative values down to -1e-9 are evaluated as 0, below as NaN."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return sp.S.One
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _sympystr(self, printer: Any) -> str:
+        inner = printer._print(self.args[0])
+        return inner if self.args[0].is_Atom else f"({inner})"
+
+    def _latex(self, printer: Any, exp: Any = None) -> str:
+        inner = printer._print(self.args[0])
+        return inner if exp is None else rf"\left({inner}\right)^{{{exp}}}"
+
+
+class LogInterval(_Stable):
+    r"""log(Phi(b) - Phi(a)) for a < b; the derivatives are densities over the difference, in the log domain."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        end = self.args[argindex - 1]
+        return (-1 if argindex == 1 else 1) * sp.exp(-(end**2) / 2 - self) / sp.sqrt(2 * sp.pi)
+
+
 class LogSumExp(sp.Expr):
     r"""log sum_{l=1}^{L} exp(g_l), an indexed sum; its derivative is the softmax average of g'."""
 
@@ -139,6 +165,21 @@ class LogSumExp(sp.Expr):
     def _sympystr(self, printer: Any) -> str:
         body, index, count = map(printer._print, self.args)
         return f"log sum_{{{index}=1..{count}}} exp({body})"
+
+
+PLAIN = {
+    LogNdtr: lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
+    Softplus: lambda x: sp.log(1 + sp.exp(x)),
+    Logistic: lambda x: 1 / (1 + sp.exp(-x)),
+    LogCosh: lambda x: sp.log(sp.cosh(x)),
+}
+
+
+def plain(expr: sp.Expr) -> sp.Expr:
+    """The functions of this file as SymPy's own, which it can evaluate as numbers (and which overflow)."""
+    for stable, written in PLAIN.items():
+        expr = expr.replace(stable, written)
+    return expr
 
 
 def stabilise(expr: sp.Expr) -> sp.Expr:

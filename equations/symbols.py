@@ -43,6 +43,8 @@ class Quantity:
         Whether the value ``inf`` is allowed.
     optional : bool
         Whether a control may be left out; what depends on it is then not defined.
+    logarithmic : bool
+        Whether curves of fixed points are followed in the logarithm of this overlap: it is positive and spans decades.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Quantity:
     information: int = 0
     infinite: bool = False
     optional: bool = False
+    logarithmic: bool = False
 
     @property
     def symbol(self) -> sp.Symbol:

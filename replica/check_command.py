@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from . import bayes_check, erm_check, store, subspace_check, user_check
+from . import bayes_check, erm_check, own_check, own_model, store, subspace_check, user_check
 from .check import Report
 from .errors import InputError, SolveError
 from .kept import keeping
@@ -88,11 +88,22 @@ def _user(path: Path, model: str | None) -> Check:
     return perform
 
 
+def _own(model: str) -> Check:
+    """The check of a user's own model by the simulation in its file."""
+
+    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
+        return own_check.check(own_check.plan(model, given, **options), tell=_tell)
+
+    return perform
+
+
 def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...]]:
     if file is not None:
         return _user(file, model), ("start",)
     if model is None:
         raise InputError(f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv FILE")
+    if own_model.is_file(model):
+        return _own(model), ("sizes", "trials", "start", "seed")
     if model not in CHECKS:
         raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
     return CHECKS[model]

@@ -108,7 +108,7 @@ def _standing(found: Search, branch: Standing, role: int) -> Piece:
     limits = [getattr(found.thresholds, n) for n in NAMES]
     levels = np.union1d(np.linspace(*map(line.level, found.ends), STANDING), [line.level(c) for c in limits if c is not None])
     upwards = np.eye(len(branch.x) + 1)[-1]
-    return [Knot(np.append(branch.x, t), upwards) for t in levels], [role] * len(levels)
+    return [Knot(line.place(branch.x, t), upwards) for t in levels], [role] * len(levels)
 
 
 def _from_uninformed(knots: Sequence[Knot]) -> Piece:
@@ -127,7 +127,7 @@ def _after_fold(found: Search, fold: Knot) -> list[Knot]:
     trivial = found.found.uninformed.x if isinstance(found.found.uninformed, Standing) else None
 
     def stop(seen: list[Knot]) -> bool:
-        near = trivial is not None and bool(np.max(np.abs(seen[-1].u[:-1] - trivial)) < MET)
+        near = trivial is not None and bool(np.max(np.abs(line.overlaps(seen[-1].u) - trivial)) < MET)
         return near or not low <= seen[-1].u[-1] <= high
 
     return list(trace(line.field, fold, stop, line.room).knots[1:])
@@ -176,7 +176,7 @@ def observed(line: Line, names: tuple[str, ...], u: np.ndarray) -> np.ndarray:
         return np.asarray(at(jnp.asarray(values), jnp.asarray(np.clip(x, line.low, line.high))))
 
     with double_precision():
-        return np.array([one(p[:-1], line.value(p[-1])) for p in u])
+        return np.array([one(line.overlaps(p), line.value(p[-1])) for p in u])
 
 
 def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
@@ -188,9 +188,10 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
         variables[name] = ("point", value, {k: v for k, v in attrs.items() if v})
         variables[f"error_{name}"] = ("point", error, {"long_name": f"error estimate of {name}", "units": attrs["units"]})
     finite = np.all(np.isfinite([v for value, error, _ in columns.values() for v in (value, error)]), axis=0)
-    here = [line.at(p[:-1], v) for p, v in zip(u, c, strict=True)]
+    x = line.overlaps(u)
+    here = [line.at(p, v) for p, v in zip(x, c, strict=True)]
     radius = np.array([radius_of(s.slope) for s in here])
-    residual = np.array([np.max(np.abs(s.update - p[:-1])) for s, p in zip(here, u, strict=True)])
+    residual = np.array([np.max(np.abs(s.update - p)) for s, p in zip(here, x, strict=True)])
     stable = radius < 1 + MARGINAL * (points.role != BETWEEN)
     judged = [(~finite, Status.NON_FINITE), (np.isnan(radius), Status.BOUNDARY), (errors > accuracy, Status.UNRESOLVED), (~stable, Status.NOT_STABLE)]
     status = np.select([where for where, _ in judged], [s.code for _, s in judged], Status.SUCCESSFUL.code).astype(np.int16)
@@ -211,14 +212,15 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
 def _columns(line: Line, u: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]]:
     """The largest error of each point's overlaps, and name -> values, errors, labels."""
     model, fine = line.model, line.finer()
-    here, there = ([at.at(p[:-1], v) for p, v in zip(u, c, strict=True)] for at in (line, fine))
-    moved = np.array([_moved(line.field(p)[1], b.update - a.update) for p, a, b in zip(u, here, there, strict=True)])
-    error = SAFETY * np.abs(moved) + FLOOR
+    x = line.overlaps(u)
+    here, there = ([at.at(p, v) for p, v in zip(x, c, strict=True)] for at in (line, fine))
+    moved = np.array([_moved(line.field(p)[1], fine.field(p)[0] - line.field(p)[0]) for p in u])
+    error = SAFETY * np.abs(moved) * np.column_stack([line.stretch(x), np.ones(len(u))]) + FLOOR
     result: dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]] = {}
     label = next(q.label for q in model.controls if q.name == line.control)
     result[line.control] = c, error[:, -1] * (c if line.logarithmic else 1.0), {"latex": label, "units": "1"}
     for i, q in enumerate(model.overlaps):
-        result[q.name] = u[:, i], error[:, i], {"latex": q.label, "long_name": q.meaning, "units": "1", "scaling": q.scaling}
+        result[q.name] = x[:, i], error[:, i], {"latex": q.label, "long_name": q.meaning, "units": "1", "scaling": q.scaling}
     energy, better = (np.array([float(s.free_energy) for s in slices]) for slices in (here, there))
     result["free_energy"] = energy, _shift(energy, better), {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"}
     names = tuple(model.observables)

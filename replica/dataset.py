@@ -88,7 +88,8 @@ def _where(dataset: xr.Dataset, column: Column) -> tuple[Any, ...]:
 def metadata(model: Model, fixed: dict[str, float], rule: Rule | None = None) -> dict[str, Any]:
     """What a file says about where its numbers come from."""
     terms = (model.prior, model.coupling, model.channel, *model.observables.values())
-    return {
+    source = {} if model.source is None else {"source_file": model.source.file, "source_sha256": model.source.sha256}
+    return source | {
         "model": model.name,
         "title": model.title,
         "options": dict(model.options),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,10 +19,12 @@ import sympy as sp
 from equations.kinks import kinks, samples
 from equations.nodes import Average, Below, Bound, LineIntegral, MellinIntegral, SampleAverage
 from equations.planted import PlantedAverage, Slope
+from equations.scalar_prox import ProxSlope, ProxValue, curvature_of, slope_of
 from equations.stable import LogSumExp
 from solvers import quadrature
 
-from . import planted
+from . import placement, planted, scalar_prox
+from .contraction import matmul
 from .errors import LoweringError
 from .rule import Rule
 from .table import FUNCTIONS
@@ -98,6 +101,8 @@ class Evaluation:
             return self._sample(e)
         if isinstance(e, PlantedAverage | Slope):
             return self._planted(e)
+        if isinstance(e, ProxValue):
+            return self._prox(e)
         if isinstance(e, LogSumExp):
             return self._over_tokens(
                 e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
@@ -183,10 +188,13 @@ class Evaluation:
         x, mean, deviation = e.variable, self.value(e.mean), jnp.sqrt(self.value(e.variance))
         roots = kinks(e.body, x)
         even = not roots and not e.focus and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
-        if e.focus:
-            points, weights = self._focused(x, mean, deviation, *(self.value(f) for f in e.focus))
+        along = partial(self._along, x)
+        if len(e.focus) > 2:
+            points, weights = placement.foci(along, self.axes[x], self.rule, mean, deviation, [self.value(f) for f in e.focus])
+        elif e.focus:
+            points, weights = placement.focused(along, self.rule, mean, deviation, *(self.value(f) for f in e.focus))
         elif roots:
-            points, weights = self._panels(x, mean, deviation, [self.value(r) for r in roots])
+            points, weights = placement.panels(along, self.axes[x], self.rule, mean, deviation, [self.value(r) for r in roots])
         else:
             nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even), self.cut)
             points, weights = mean + deviation * self._along(x, nodes.points), self._along(x, nodes.weights)
@@ -199,29 +207,6 @@ class Evaluation:
         matrix = quadrature.below(self.rule.gaussian)
         shape[rows], shape[columns] = matrix.shape
         return jnp.asarray(matrix if rows < columns else matrix.T).reshape(shape)
-
-    def _panels(self, x: Any, mean: Any, deviation: Any, roots: list[Any]) -> tuple[Any, Any]:
-        """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""
-        axis, nodes = self.axes[x], quadrature.gauss_legendre(self.rule.panel)
-        unit = jnp.where(deviation > 0, deviation, 1.0)
-        kinks = (jnp.clip((r - mean) / unit, -self.cut, self.cut) for r in roots)
-        edges = jnp.broadcast_arrays(jnp.full((1,) * self.ndim, -self.cut), *kinks, self.cut)
-        edges = jnp.sort(jnp.stack(edges), axis=0)
-        panels = [(edges[i], edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
-        points = jnp.concatenate([a + w * self._along(x, nodes.points) for a, w in panels], axis=axis)
-        lengths = jnp.concatenate([w * self._along(x, nodes.weights) for a, w in panels], axis=axis)
-        return mean + deviation * points, lengths * _density(points)
-
-    def _focused(self, x: Any, mean: Any, deviation: Any, centre: Any, width: Any) -> tuple[Any, Any]:
-        """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far from it."""
-        nodes = quadrature.unit_trapezoid(self.rule.focused)
-        unit = jnp.where(deviation > 0, deviation, 1.0)
-        middle, width = jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST), jnp.minimum(width / unit, WIDEST)
-        low, high = (jnp.arcsinh((side * self.cut - middle) / width) for side in (-1, 1))
-        t = low + (high - low) * self._along(x, nodes.points)
-        points = middle + width * jnp.sinh(t)
-        weights = (high - low) * self._along(x, nodes.weights) * width * jnp.cosh(t) * _density(points)
-        return mean + deviation * points, weights
 
     def _line(self, e: LineIntegral) -> Any:
         low, high = (self.value(p) for p in e.parameters)
@@ -256,7 +241,7 @@ class Evaluation:
             if left == 1:
                 part = jnp.sum(jnp.real(jnp.broadcast_to(right, jnp.broadcast_shapes(right.shape, weights.shape))), axis=axis, keepdims=True)
             else:
-                part = _matmul(self.value(left), right, axis)
+                part = matmul(self.value(left), right, axis)
             total = total + part
         return total
 
@@ -277,6 +262,26 @@ class Evaluation:
         wide.sort(key=lambda where: bool(self._free_symbols(by_axes[where]) & self.unknowns))
         left = by_axes.pop(wide[0])
         return left, sp.Mul(*by_axes.values())
+
+    # minimisers -----------------------------------------------------------------------------------
+
+    def _prox(self, e: ProxValue) -> Any:
+        """A number at the minimiser of an envelope; the minimiser itself is found once for all that share it."""
+        z, centre, width = e.variable, self.value(e.centre), self.value(e.width)
+        first, second = slope_of(e.loss, e.variable), curvature_of(e.loss, e.variable)
+
+        def derivatives(points: jax.Array) -> tuple[jax.Array, jax.Array]:
+            trial = copy.copy(self)  # traced inside a loop: nothing of it may be remembered here
+            trial.env, trial.memo, trial.shared, trial.scope, trial.write = self.env | {z: points}, {}, {}, dict(self.scope), False
+            return trial._under(z, points, ("trial",), True, lambda: (trial.value(first), trial.value(second)))
+
+        if e.body == z:
+            shapes = jax.eval_shape(lambda: derivatives(centre + 0 * width)[0] + centre + width)
+            return scalar_prox.minimiser(derivatives, jnp.broadcast_to(centre, shapes.shape), width)
+        points = self.value(e.minimiser)
+        if isinstance(e, ProxSlope):
+            return scalar_prox.slope(derivatives, points, centre, width)
+        return self._under(z, points, e.minimiser, True, lambda: self.value(e.body))
 
     # tokens and samples ---------------------------------------------------------------------------
 
@@ -357,32 +362,3 @@ class Evaluation:
 
 SCRAMBLE = sp.Symbol("scramble_")
 """Which of the scrambled point sets a sampled evaluation uses; bound like a control."""
-
-
-WIDEST = 100.0
-"""A feature wider than this many deviations is none: the nodes are equidistant."""
-FARTHEST = 1000.0
-"""Nor is one further away: x = centre + ... would lose digits."""
-
-
-def _density(g: Any) -> Any:
-    return jnp.exp(-(g**2) / 2) / jnp.sqrt(2 * jnp.pi)
-
-
-def _matmul(left: jax.Array, right: jax.Array, axis: int) -> jax.Array:
-    """Re sum_axis left * right for arrays of equal rank with size-1 axes, as one matrix product."""
-    rank = left.ndim
-    rows = [a for a in range(rank) if a != axis and left.shape[a] > 1]
-    columns = [a for a in range(rank) if a != axis and right.shape[a] > 1]
-    if set(rows) & set(columns):
-        return jnp.sum(jnp.real(left * right), axis=axis, keepdims=True)
-    a = jnp.transpose(left, (*rows, axis, *(i for i in range(rank) if i != axis and i not in rows))).reshape(-1, left.shape[axis])
-    b = jnp.transpose(right, (axis, *columns, *(i for i in range(rank) if i != axis and i not in columns))).reshape(right.shape[axis], -1)
-    product = jnp.real(a) @ jnp.real(b)
-    if jnp.iscomplexobj(a) and jnp.iscomplexobj(b):
-        product = product - jnp.imag(a) @ jnp.imag(b)
-    order = [*rows, *columns]
-    sizes = [left.shape[i] for i in rows] + [right.shape[i] for i in columns]
-    product = jnp.transpose(product.reshape(sizes), [order.index(i) for i in sorted(order)])
-    shape = [max(left.shape[i], right.shape[i]) if i != axis else 1 for i in range(rank)]
-    return product.reshape(shape)

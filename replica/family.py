@@ -26,8 +26,10 @@ EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
 ROUNDING = 1e-14
 """An overlap this near to the lower end of its range is there: the map may magnify the difference."""
-SHARE, NEAREST = 0.3, 1e-3
-"""A step along a curve moves an overlap by this share of its distance to an end of its range, if not nearer than NEAREST."""
+TINY = 1e-300
+SHARE, NEAREST, FOLDING = 0.3, 1e-3, 0.3
+"""A step along a curve moves an overlap by this share of its distance to an end of its range, if not nearer than NEAREST;
+the logarithm of an overlap by FOLDING."""
 
 
 class Slice(NamedTuple):
@@ -84,6 +86,7 @@ def compiled_slice(model: Model, rule: Rule, control: str, one_set: bool = False
 class Line:
     """A model with all controls fixed but one, as a field for ``solvers.continuation`` in u = (x, t).
 
+    An overlap that is declared logarithmic enters u by its logarithm (``overlaps`` and ``place`` translate).
     t = log c for a control that must be positive, else c itself; with a minus sign where a larger c means less
     information (noise), so that the uninformed branch always lives at small t.
     """
@@ -95,6 +98,7 @@ class Line:
         self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
+        self._log = np.array([q.logarithmic for q in model.overlaps])
         self._slice = compiled_slice(model, rule, control, one_set is not None)
         self._seen: dict[tuple[bytes, float], Slice] = {}  # of this line, which lives for one search
 
@@ -127,30 +131,46 @@ class Line:
         with double_precision():
             return jax.tree.map(np.asarray, self._slice(jnp.asarray(values), jnp.asarray(x)))
 
+    def overlaps(self, u: np.ndarray) -> np.ndarray:
+        """x of a point u, or of rows of points."""
+        return np.where(self._log, np.exp(np.where(self._log, u[..., :-1], 0.0)), u[..., :-1])
+
+    def place(self, x: np.ndarray, t: float) -> np.ndarray:
+        """u of overlaps x."""
+        with np.errstate(divide="ignore"):  # perfect recovery, which no curve meets
+            return np.append(np.where(self._log, np.log(np.where(self._log, x, 1.0)), x), t)
+
+    def stretch(self, x: np.ndarray) -> np.ndarray:
+        """dx/du of each overlap."""
+        return np.where(self._log, x, 1.0)
+
     def field(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """H = F - x and dH/du; NaN outside the domain of the overlaps."""
-        x, c = u[:-1], self.value(u[-1])
+        """H and dH/du, H = F - x, or log F - log x of a logarithmic overlap; NaN outside the domain of the overlaps."""
+        x, c = self.overlaps(u), self.value(u[-1])
         n = len(x)
         if not (np.all(x >= self.low - EDGE) and np.all(x <= self.high + EDGE)):
             return np.full(n, np.nan), np.full((n, n + 1), np.nan)
         here = self.at(x, c)
         rate = self.sign * (c if self.logarithmic else 1.0)
-        return here.update - x, np.column_stack([here.slope - np.eye(n), rate * here.drift])
+        image = np.where(self._log & ~(here.update > 0), np.nan, here.update)
+        gap = np.where(self._log, np.log(np.where(self._log, image, 1.0)) - u[:-1], image - x)
+        unit = self.stretch(image)[:, None]
+        return gap, np.column_stack([here.slope / unit * self.stretch(x) - np.eye(n), rate * here.drift[:, None] / unit])
 
     def room(self, u: np.ndarray) -> np.ndarray:
         """How far one step along a curve may go: overlaps vary on the scale of their distance to an end of their range."""
-        x = u[:-1]
+        x = self.overlaps(u)
         distance = np.minimum(x - self.low, self.high - x)
-        return np.append(SHARE * np.maximum(distance, NEAREST), np.inf)
+        return np.append(np.where(self._log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf)
 
     def settle(self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000) -> np.ndarray | None:
-        """Plain iteration from ``x0`` until max|F(x) - x| <= tol; None if that is not met."""
+        """Plain iteration from ``x0`` until max|F(x) - x| <= tol, relative to x where it is logarithmic; None if that is not met."""
         x = np.asarray(x0, dtype=float)
         for _ in range(most):
             update = self.at(x, c).update
             if not np.all(np.isfinite(update)):
                 return None
-            if np.max(np.abs(update - x)) <= tol:
+            if np.max(np.abs(update - x) / self.stretch(np.maximum(x, TINY))) <= tol:
                 return x
             x = update
         return None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from equations import Model
 from solvers import Status
 
-from .problem import Point, Settings
+from .errors import InputError
+from .problem import Point, Settings, State
 
 
 def judged(model: Model, point: Point, settings: Settings) -> Point:
@@ -40,3 +43,22 @@ def _verdict(model: Model, point: Point, settings: Settings) -> Status:
         if risk < bound - 2 * (risk_error + bound_error) - 1e-9:
             return Status.BELOW_BAYES
     return Status.SUCCESSFUL
+
+
+def refuse_non_finite(
+    model: Model, starts: Mapping[str, np.ndarray], found: list[tuple[str, Point, int]], state: Callable[[np.ndarray], State]
+) -> None:
+    """Name what is not finite at the start, or where the iteration ended, of a model whose formulas may be wrong (a user's own)."""
+    for name, point, _ in found:
+        if Status.of(int(point.status)) is not Status.NON_FINITE:
+            continue
+        for where, x in ((f"at the {name} start", starts[name]), (f"where the {name} start leads", np.asarray(point.x))):
+            at = state(x)
+            values = dict(zip((q.name for q in model.conjugates), at.hats, strict=True))
+            values |= {f"the equation of {q.name}": v for q, v in zip(model.overlaps, at.update, strict=True)}
+            values |= {"the free energy": at.free_energy} | dict(zip(model.observables, at.observables, strict=True))
+            wrong = next((n for n, v in values.items() if not np.isfinite(v)), None)
+            if wrong is not None and np.all(np.isfinite(x)):
+                place = ", ".join(f"{q.name} = {v:g}" for q, v in zip(model.overlaps, x, strict=True))
+                file = model.name if model.source is None else model.source.file
+                raise InputError(f"{file}: {wrong} is {float(values[wrong])} {where} ({place}): check its formula there, or change the start")

@@ -15,7 +15,8 @@ from . import bayes_check, erm_check
 from .errors import InputError
 from .settings import nearest
 from .simulate import erm
-from .solve import Solution, solve
+from .solution import Solution
+from .solve import solve
 from .trials import Told, plan
 
 MESSAGES = "message-passing"

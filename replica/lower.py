@@ -16,6 +16,7 @@ import sympy as sp
 from equations.kinks import bound_variables, curved
 from equations.nodes import Average, Below, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
 from equations.planted import LocationLaw, LogEvidence, PlantedAverage, Score, Slope
+from equations.scalar_prox import ProxValue
 from equations.stable import LogSumExp, stabilise
 
 from . import planted
@@ -112,7 +113,8 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
 
 
 _PLANTED = (PlantedAverage, Slope, LogEvidence, LocationLaw, Score)
-_STRUCTURAL = (Average, Below, LineIntegral, MellinIntegral, SampleAverage, LogSumExp, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
+_INTEGRALS = (Average, Below, LineIntegral, MellinIntegral, SampleAverage, ProxValue, LogSumExp)
+_STRUCTURAL = (*_INTEGRALS, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
 _ATOMS = (sp.Symbol, sp.Number, sp.NumberSymbol, sp.Tuple, sp.IndexedBase, sp.Idx, sp.core.symbol.Str)
 
 

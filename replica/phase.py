@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from equations import MODELS, Model
+from equations import Model
 
 from .errors import InputError
 from .family import Line
 from .lower import Rule
+from .settings import built as chosen
 from .settings import nearest, number, printable, resolve
 from .solve import MAX_LEVEL, default_rule
 from .transition import Transition, crossing, find_transition
@@ -157,8 +158,7 @@ def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> R
 
 def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:
     """The model and its fixed controls, refusing what has no thresholds along ``control``."""
-    everything = [q.name for q in MODELS[model].build().controls] if isinstance(model, str) and model in MODELS else []
-    built, _ = resolve(model, controls, partial=everything or [q.name for q in getattr(model, "controls", ())])
+    built, _ = resolve(model, controls, partial=[q.name for q in chosen(model, controls)[0].controls])
     quantities = {q.name: q for q in built.controls}
     if control not in quantities:
         raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")

@@ -48,7 +48,7 @@ def profile(found: Search) -> Profile | None:
         return None
     points = traced(found)
     control = np.array([line.value(t) for t in points.u[:, -1]])
-    energy = np.array([float(line.at(u[:-1], c).free_energy) for u, c in zip(points.u, control, strict=True)])
+    energy = np.array([float(line.at(line.overlaps(u), c).free_energy) for u, c in zip(points.u, control, strict=True)])
     return Profile(control, observed(line, (name,), points.u)[:, 0], energy, points.role)
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from equations import MODELS, Model, Quantity
+from equations import MODELS, Model, ModelFamily, Quantity, Source
 from equations.lengths import is_law
 
+from . import own_model
 from .errors import InputError
 
 
@@ -21,17 +22,31 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
 
 
+def family(name: str) -> ModelFamily:
+    """The model of a name, or in a file of the user's own whose path ends in .py."""
+    if own_model.is_file(name):
+        return own_model.family(name)
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}: {nearest(name, MODELS)} (a model of your own is a file: give its path, which ends in .py)")
+    return MODELS[name]
+
+
+def of_source(source: Source, options: tuple[tuple[str, str], ...]) -> Model:
+    """A user's own model from the text of its file."""
+    return _built(own_model.from_source(source), options)
+
+
 @cache
-def _built(name: str, options: tuple[tuple[str, str], ...]) -> Model:
+def _built(family: ModelFamily, options: tuple[tuple[str, str], ...]) -> Model:
     try:
-        return MODELS[name].build(**dict(options))
+        return family.build(**dict(options))
     except ValueError as problem:  # options that contradict each other
         raise InputError(str(problem)) from None
 
 
-def _options(name: str, settings: dict[str, Any]) -> dict[str, str]:
+def _options(name: str, family: ModelFamily, settings: dict[str, Any]) -> dict[str, str]:
     """The options among ``settings``, taken out of them."""
-    family, options = MODELS[name], {}
+    options: dict[str, str] = {}
     for key in (*family.free, *family.options):
         if key not in settings or key in options:
             continue
@@ -43,12 +58,12 @@ def _options(name: str, settings: dict[str, Any]) -> dict[str, str]:
             options[key] = text
             del settings[key]
         elif key in family.options:
-            options[key] = _choice(name, key, settings.pop(key))
+            options[key] = _choice(name, family, key, settings.pop(key))
     return options
 
 
-def _choice(name: str, key: str, value: Any) -> str:
-    text, allowed = str(value).lower() if isinstance(value, bool) else str(value), MODELS[name].options[key]
+def _choice(name: str, family: ModelFamily, key: str, value: Any) -> str:
+    text, allowed = str(value).lower() if isinstance(value, bool) else str(value), family.options[key]
     if text not in allowed:
         raise InputError(f"{name} has no {key} {text!r}: {nearest(text, allowed)}")
     return text
@@ -59,9 +74,8 @@ def built(model: str | Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     settings = dict(settings)
     if isinstance(model, Model):
         return model, settings
-    if model not in MODELS:
-        raise InputError(f"unknown model {model!r}: {nearest(model, MODELS)}")
-    return _built(model, tuple(sorted(_options(model, settings).items()))), settings
+    known = family(model)
+    return _built(known, tuple(sorted(_options(model, known, settings).items()))), settings
 
 
 def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()) -> tuple[Model, dict[str, float]]:
@@ -70,7 +84,7 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     Parameters
     ----------
     model : str or Model
-        A registered name, or a model of your own.
+        A registered name, the path of a file with a model of your own, or a model.
     settings : mapping
         Controls and options by name; values may be strings.
     partial : names

@@ -30,7 +30,11 @@ def text(model: Model) -> str:
     lines += ["", "Observables", *(f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]" for k, v in model.observables.items())]
     for title, note in model.notes.items():
         lines += ["", title, *_indent(note)]
-    return "\n".join([*lines, "", "Sources", *(f"  {s}" for s in model.sources)])
+    if model.sources:
+        lines += ["", "Sources", *(f"  {s}" for s in model.sources)]
+    if model.source is not None:
+        lines += ["", "File", f"  {model.source.file}"]
+    return "\n".join(lines)
 
 
 def entries(model: Model) -> dict[str, Any]:
@@ -95,7 +99,8 @@ def latex(model: Model) -> str:
     body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting)]
     for title, equations in _derivation(model).items():
         body += [rf"\subsection*{{{title}}}", *(_display(e) for e in equations)]
-    body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
+    if model.sources:
+        body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
     head = r"\documentclass{article}" + "\n" + r"\usepackage{amsmath,amssymb}" + "\n" + r"\begin{document}" + "\n" + r"\allowdisplaybreaks"
     return "\n".join([head, *body, r"\end{document}", ""])
 

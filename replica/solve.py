@@ -19,7 +19,7 @@ from solvers import Status, check_damping
 
 from . import flow, gram_flow
 from .errors import InputError, SolveError
-from .judge import judged
+from .judge import judged, refuse_non_finite
 from .lower import Rule
 from .planted import halvings
 from .precision import double_precision
@@ -84,6 +84,8 @@ def solve(
             found = _settled_on_samples(built, initial, c, settings, rule)
         else:
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
+        if built.source is not None and built.path == "compiled":
+            refuse_non_finite(built, initial, found, lambda x: evaluator(built, rule)(jnp.asarray(c), jnp.asarray(x)))
     branches = _branches(built, found, c)
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]

@@ -74,6 +74,18 @@ def log_cosh(x: jax.Array) -> jax.Array:
     return size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0)
 
 
+def log_interval(a: jax.Array, b: jax.Array) -> jax.Array:
+    """log(Phi(b) - Phi(a)), taken in the tail where both are small."""
+    low, high = jnp.where(a + b > 0, -b, a), jnp.where(a + b > 0, -a, b)
+    upper = log_ndtr(high)
+    return upper + jnp.log(-jnp.expm1(log_ndtr(low) - upper))
+
+
+def rounded(x: jax.Array) -> jax.Array:
+    """0 for what is negative by rounding, NaN for what is negative."""
+    return jnp.where(x > -1e-9, jnp.maximum(x, 0.0), jnp.nan)
+
+
 def unit_power(base: jax.Array, n: jax.Array) -> jax.Array:
     """base^n for a probability known to about 1e-16."""
     return jnp.exp(n * jnp.log(jnp.maximum(base, 1e-16)))
@@ -148,5 +160,7 @@ FUNCTIONS: dict[Any, Row] = {
     stable.Logistic: jax.nn.sigmoid,
     stable.LogCosh: log_cosh,
     stable.UnitPower: unit_power,
+    stable.LogInterval: log_interval,
+    stable.Rounded: rounded,
     stable.Width: lambda v: jnp.maximum(v, 1e-30),
 }

@@ -60,7 +60,7 @@ class Stretch:
         knot = interpolate(self.line.field, self.knots, self.line.level(c), TOL)
         if knot is None:
             raise SolveError(f"{self.line.model.name}: the branch was lost at {self.line.control} = {c:g}")
-        return knot.u[:-1]
+        return self.line.overlaps(knot.u)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
     beyond = np.log(BEYOND) if line.logarithmic else np.inf
 
     def stop(knots: list[Knot]) -> bool:
-        x, t = knots[-1].u[:-1], float(knots[-1].u[-1])
+        x, t = line.overlaps(knots[-1].u), float(knots[-1].u[-1])
         if not limits[0] <= t <= limits[1]:
             return True
         if recovered is not None and np.max(np.abs(x - recovered)) < SAME:
@@ -225,8 +225,8 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
         if len(turns) < 2 or len(turns) % 2 or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond:
             return False
         settled = line.settle(informed, line.value(t), tol=1e-5)
-        knot = None if settled is None else at_level(line.field, np.append(settled, t), TOL)
-        return knot is not None and bool(np.max(np.abs(knot.u[:-1] - x)) < SAME)
+        knot = None if settled is None else at_level(line.field, line.place(settled, t), TOL)
+        return knot is not None and bool(np.max(np.abs(line.overlaps(knot.u) - x)) < SAME)
 
     curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
     if curve.ended != "stopped":
@@ -272,7 +272,7 @@ def _start(line: Line, name: str, c: float) -> np.ndarray:
 
 def _settled_knot(line: Line, start: str, c: float) -> Knot:
     x = line.settle(_start(line, start, c), c)
-    knot = None if x is None else at_level(line.field, np.append(x, line.level(c)), TOL)
+    knot = None if x is None else at_level(line.field, line.place(x, line.level(c)), TOL)
     if knot is None:
         raise SolveError(f"{line.model.name}: the {start} branch did not converge at {line.control} = {c:g}")
     return knot
@@ -313,7 +313,7 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
     met: list[float] = []
 
     def arrived(knot: Knot) -> bool:
-        near = bool(np.max(np.abs(knot.u[:-1] - x)) < 1e-3)
+        near = bool(np.max(np.abs(line.overlaps(knot.u) - x)) < 1e-3)
         if near:
             met.append(line.value(knot.u[-1]))
         return near

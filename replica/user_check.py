@@ -10,13 +10,14 @@ from typing import Any
 
 import xarray as xr
 
-from equations import MODELS, Model
+from equations import Model
 from solvers import Status
 
 from .check import Comparison, Report
 from .dataset import metadata
 from .errors import InputError, SolveError
-from .settings import nearest, resolve
+from .settings import built as default
+from .settings import family, resolve
 from .solution import Branch, Solution
 from .solve import solve
 from .trials import Told
@@ -66,8 +67,7 @@ def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
         raise InputError(f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column called model")
     if model is not None and named != model:
         raise InputError(f"{path} has measurements of {named}, not of {model}")
-    if named not in MODELS:
-        raise InputError(f"unknown model {named!r}: {nearest(named, MODELS)}")
+    family(named)  # refuses an unknown one
     return named
 
 
@@ -77,7 +77,7 @@ def _row(path: Path, number: int, line: dict[Any, Any], model: str | None, given
         raise InputError(f"{where}: it has not as many entries as the first line has names")
     entries = {name.strip(): value.strip() for name, value in line.items()}
     name = _model(path, entries, model)
-    built = MODELS[name].build()
+    built = default(name, {})[0]
     measurable = [*(q.name for q in built.overlaps), *built.observables]
     found = [column for column in entries if column in measurable]
     errors = [column for column in entries if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]]
@@ -116,7 +116,7 @@ def check(path: Path, model: str | None, given: dict[str, Any], start: str = "be
         if key not in solutions:
             solutions[key] = solve(row.model, **row.values)
             tell(f"theory: {len(solutions)} of {len({_key(r) for r in rows})}")
-    branches = [_branch(solutions[_key(row)], start, path, row) for row in rows]
+    branches = [branch_of(solutions[_key(row)], start, f"{path}, line {row.line}") for row in rows]
     varying = [n for n in rows[0].values if len({row.values.get(n) for row in rows}) > 1]
     comparisons, places = [], []
     for row, branch in zip(rows, branches, strict=True):
@@ -135,7 +135,8 @@ def _key(row: Row) -> Any:
     return id(row.model), tuple(row.values.items())
 
 
-def _branch(solution: Solution, start: str, path: Path, row: Row) -> Branch:
+def branch_of(solution: Solution, start: str, where: str) -> Branch:
+    """The branch from ``start``, or with "best" that of best free energy; SolveError if it is no solution."""
     if start != "best":
         branch = solution.branch(start)
     elif solution.best is None:
@@ -143,7 +144,7 @@ def _branch(solution: Solution, start: str, path: Path, row: Row) -> Branch:
     else:
         branch = solution.branches[solution.best]
     if not branch.ok:
-        raise SolveError(f"{path}, line {row.line}: the theory has no solution here: {branch.status.value}")
+        raise SolveError(f"{where}: the theory has no solution here: {branch.status.value}")
     return branch
 
 

@@ -28,8 +28,9 @@ from . import store
 from .errors import InputError, StoreError
 from .workers import connected, distributed_results
 
-VOLATILE = ("created", "command", "complete")
-"""Attributes that may differ between the runs that make one file; those of the first are kept."""
+VOLATILE = ("created", "command", "complete", "source_file")
+"""Attributes that may differ between the runs that make one file; those of the first are kept. The place of a user's own model may
+differ, its text may not."""
 
 
 class Column(Protocol):

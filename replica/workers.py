@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from equations import MODELS, Model
+from equations import Model, Source
 
 from .errors import InputError, SolveError
-from .settings import resolve
+from .settings import built, of_source
 from .store import versions
 
 INSTALL = "pip install 'replica-solver[distributed]'"
@@ -28,17 +28,18 @@ TIMEOUT = 10
 
 @dataclass(frozen=True)
 class Reference:
-    """A model as it is sent: by name and options, or pickled; and the versions it is to be computed with."""
+    """A model as it is sent: by name and options, by the text of its file, or pickled; and the versions it is to be computed with."""
 
     name: str
     options: tuple[tuple[str, str], ...]
+    source: Source | None
     pickled: bytes | None
     versions: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, model: Model, name: str | None) -> Reference:
-        pickled = None if name else _pickled(model)
-        return cls(model.name, tuple(sorted(model.options.items())), pickled, tuple(versions().items()))
+        pickled = None if name or model.source else _pickled(model)
+        return cls(model.name, tuple(sorted(model.options.items())), model.source, pickled, tuple(versions().items()))
 
 
 def _pickled(model: Model) -> bytes:
@@ -55,8 +56,9 @@ def _found(reference: Reference) -> Model:
     """The model on the worker; one object for all its columns, so that it is compiled once."""
     if reference.pickled is not None:
         return pickle.loads(reference.pickled)
-    controls = [q.name for q in MODELS[reference.name].build().controls]
-    return resolve(reference.name, dict(reference.options), partial=controls)[0]
+    if reference.source is not None:
+        return of_source(reference.source, reference.options)
+    return built(reference.name, dict(reference.options))[0]
 
 
 def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> Any:
