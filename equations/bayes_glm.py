@@ -60,6 +60,16 @@ def bayes_glm(
         Range of y for a density without closed form.
     **fields
         Further fields of ``Model``.
+
+    Returns
+    -------
+    Model
+        With the overlap V = E x^2 - q.
+
+    Raises
+    ------
+    ModelError
+        Prior or channel cannot be read, or their weights do not add up to one.
     """
     parts = components(prior)
     mean, second = moments(parts)

@@ -67,6 +67,16 @@ def convex_erm(
         Further ones, in real symbols m, q, V (those of this module) and the controls.
     **fields
         Further fields of ``Model``.
+
+    Returns
+    -------
+    Model
+        With overlaps m, q, V.
+
+    Raises
+    ------
+    ModelError
+        The loss is not convex or does not contain z, or there is no average over this teacher.
     """
     loss, risk = own(loss, Y, Z), own(loss if risk is None else risk, Y, Z)
     _check_loss(loss, teacher)

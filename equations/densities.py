@@ -32,7 +32,18 @@ class Component(NamedTuple):
 
 
 def normal(x: Any, mean: Any = 0, variance: Any = 1) -> sp.Expr:
-    """The Gaussian density of ``x``."""
+    """The Gaussian density of ``x``.
+
+    Parameters
+    ----------
+    x, mean, variance : expression
+        Its variable, its mean and its variance.
+
+    Returns
+    -------
+    expression
+        The density.
+    """
     mean, variance = sp.sympify(mean), sp.sympify(variance)
     return sp.exp(-((x - mean) ** 2) / (2 * variance)) / sp.sqrt(2 * sp.pi * variance)
 
