@@ -3,7 +3,8 @@
     python benchmarks/manifold.py [STARTS [ACTIVATION ...]]        python benchmarks/manifold.py figure
 
 Each row is one setting: how many of the random starts (k, v with N(0, 1/4) coordinates in the space of k, v, k*, v*) rest on the manifold
-(largest cross term below 1e-6), rest elsewhere, or do not rest, and the distinct ends. Writes results/manifold_*.h5, and docs/manifold.png from all of them;
+(largest cross term below 1e-6), rest elsewhere, or do not rest, and the distinct ends. Writes results/manifold_*.h5, and docs/manifold.png
+from all of them;
 "figure" does that alone. softmax with the max rule runs on coarser node sets, with a tenth of the starts: it is a hundred times slower.
 """
 
@@ -24,7 +25,8 @@ ACTIVATIONS = "linear", "linear_pure", "erf", "erf_odd", "softplus_elementwise",
 SETTINGS = tuple((rule, L, nu) for rule, nu in (("spiked", 1.0), ("max", math.inf)) for L in (2, 3))
 DELTA = 0.1
 COARSE = replica.Rule(gaussian=25, line=71, mellin=91)
-HEADER = "| activation | rule | L | on the manifold | off it | unfinished | ends: count x (risk; cos kk*, kv*, vk*, vv*) | Bayes | s |\n" + "|---" * 9 + "|"
+COLUMNS = "activation", "rule", "L", "on the manifold", "off it", "unfinished", "ends: count x (risk; cos kk*, kv*, vk*, vv*)", "Bayes", "s"
+HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def run(activation: str, rule: str, length: int, nu: float, starts: int, nodes: replica.Rule | None) -> None:

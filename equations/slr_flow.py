@@ -66,7 +66,8 @@ TEACHER = (
 )
 BLUR = Quantity("gamma2", r"\gamma^2", 0, open_low=True, meaning="variance of the noise on the right token", default=1.0)
 RIDGES = tuple(
-    Quantity(f"lam_{a}", rf"\lambda_{a}", 0, meaning=f"ridge on the {word}: lam_{a} |{a}|^2/(2 D) in J", default=0.0) for a, word in (("k", "key"), ("v", "value"))
+    Quantity(f"lam_{a}", rf"\lambda_{a}", 0, meaning=f"ridge on the {word}: lam_{a} |{a}|^2/(2 D) in J", default=0.0)
+    for a, word in (("k", "key"), ("v", "value"))
 )
 OFFSET = Quantity("offset", "b", meaning="offset of the activation", default=0.0)
 STARTS = {
@@ -127,7 +128,11 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
             "Accuracy": "1e-8 (elementwise), 1e-6 (softmax)",
             "Limits": "linear ends at R - Delta = L(L-1)/(L^2 + nu(L-1))",
         },
-        sources=(f"{PAPER}, section 2", "theory.md sections 3 and 7 (derived for this project)", "Marion et al., arXiv 2410.01537 (erf_odd, gamma2 = 1/2)"),
+        sources=(
+            f"{PAPER}, section 2",
+            "theory.md sections 3 and 7 (derived for this project)",
+            "Marion et al., arXiv 2410.01537 (erf_odd, gamma2 = 1/2)",
+        ),
     )
 
 

@@ -118,8 +118,9 @@ def random_starts(n: int, scale: float = 0.5, seed: int = 0) -> np.ndarray:
 
 
 def evidence(
-    starts: int = 100, *, scale: float = 0.5, seed: int = 0, tol: float = 1e-9, accuracy: float | None = None, nodes: Rule | None = None, **controls: Any
-) -> xr.Dataset:
+    starts: int = 100, *, scale: float = 0.5, seed: int = 0, tol: float = 1e-9, accuracy: float | None = None, nodes: Rule | None = None,
+    **controls: Any,
+) -> xr.Dataset:  # fmt: skip
     """Where the flow from random starts ends: overlaps, risk, largest cross term, rates and status of each.
 
     Parameters

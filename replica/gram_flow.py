@@ -20,12 +20,13 @@ from solvers import Status, gram
 
 from .errors import InputError
 from .lower import FLOOR, SAFETY, Lowered, Rule, value_and_error
+from .problem import Settings
 
 RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
 """Node sets to begin with: the forces are evaluated thousands of times, and are smooth."""
 LEVELS = 2
 """How often they are refined before an end is called unresolved."""
-LATEST, EDGE = 500.0, 1e2
+LATEST, EDGE = 200.0, 1e2
 """The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to diverge."""
 SLOW = 1e-4
 """Newton's method is tried where the flow is slower than this when its time is up."""
@@ -46,8 +47,8 @@ def first_rule(model: Model) -> Rule:
 def derived(model: Model) -> dict[str, Any]:
     """The forces and the values, derived and rewritten for evaluation."""
     assert model.gram is not None
-    forces = model.gram.forces(model.exact(model.channel))
-    return {f"H_{a}{b}": e for (a, b), e in forces.items()} | {"objective": model.exact(model.channel), "risk": model.exact(model.observables["risk"])}
+    objective, risk = model.exact(model.channel), model.exact(model.observables["risk"])
+    return {f"H_{a}{b}": e for (a, b), e in model.gram.forces(objective).items()} | {"objective": objective, "risk": risk}
 
 
 @cache
@@ -270,14 +271,14 @@ def judged(status: Status, risk: float, error: float, bound: tuple[float, float]
     return Status.BELOW_BAYES if below and np.isfinite(risk) else status
 
 
-def fixed_points(
-    model: Model, values: Mapping[str, float], starts: Mapping[str, Mapping[str, float]], tol: float, accuracy: float
-) -> list[dict[str, Any]]:
-    """The ends of the flow from each start, as the fields of a ``solve.Branch``."""
+def fixed_points(model: Model, values: Mapping[str, float], starts: Mapping[str, np.ndarray], settings: Settings) -> list[dict[str, Any]]:
+    """The ends of the flow from each start (overlaps in order), as the fields of a ``solve.Branch``."""
     assert model.gram is not None
-    trained = model.gram.trained
-    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in starts.items()])
-    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], tol, accuracy), bayes_risk(model, values)
+    names, trained = [q.name for q in model.overlaps], model.gram.trained
+    at = {name: dict(zip(names, map(float, start), strict=True)) for name, start in starts.items()}
+    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in at.items()])
+    accuracy = model.accuracy if settings.accuracy is None else settings.accuracy
+    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], settings.tol, accuracy), bayes_risk(model, values)
     return [_entry(model, values, found, i, name, bound) for i, name in enumerate(starts)]
 
 
@@ -320,14 +321,16 @@ def evaluation(model: Model, values: Mapping[str, float], at: Mapping[str, float
     assert model.gram is not None
     w = embedded(model, values, at)
     trained = model.gram.trained
-    (speed, _), found = jax.tree.map(np.asarray, _probe(model, first_rule(model))(controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])))
+    arguments = controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])
+    (speed, _), found = jax.tree.map(np.asarray, _probe(model, first_rule(model))(*arguments))
     velocity = speed[0].reshape(trained, -1) @ w.T
     rate = np.zeros_like(w)
     rate[:trained] = velocity
     change = np.asarray(overlaps_in(model, rate + rate.T))
     names = [q.name for q in model.overlaps]
     bound = bayes_risk(model, values)
-    observables = {"risk": float(found[0, 1]), "excess_risk": float(found[0, 1]) - values["Delta"], "cross": max(abs(at[k]) for k in cross_terms(model))}
+    risk, cross = float(found[0, 1]), max(abs(at[k]) for k in cross_terms(model))
+    observables = {"risk": risk, "excess_risk": risk - values["Delta"], "cross": cross}
     return {
         "model": model.name, "options": dict(model.options), "controls": dict(values), "overlaps": {k: float(at[k]) for k in names},
         "objective": float(found[0, 0]), "observables": observables | ({str(model.bound): bound[0]} if bound else {}),
