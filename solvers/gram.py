@@ -24,8 +24,10 @@ NEUTRAL = 1e-7
 """A rate below it is zero: the differences know no better."""
 REST = 1e-6
 """A flow slower than this rests; Newton's method takes over."""
-TOLERANCE = 1e-8
-"""Relative local error of the flow."""
+PAUSES = np.array([0.1, 0.2, 0.4, 0.7, 1.0])
+"""Parts of the longest time after which it is looked whether the flow rests."""
+TOLERANCE = 1e-7
+"""Relative local error of the flow; Newton's method makes up for it where it ends."""
 MOST_EVALUATIONS = 20_000
 NEAR = 1e-2
 """Newton's method may move a point by this fraction of its size; beyond, it would have gone to another one."""
@@ -83,22 +85,20 @@ def settle(velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest:
         count += 1
         return velocity(y.reshape(x0.shape)).ravel()
 
-    def moving(t: float, y: np.ndarray) -> float:
-        return float(np.max(np.abs(flat(t, y)))) - REST
-
     def short(t: float, y: np.ndarray) -> float:
         return edge - float(np.max(np.linalg.norm(y.reshape(x0.shape), axis=1)))
 
     def cheap(t: float, y: np.ndarray) -> float:
         return MOST_EVALUATIONS - count
 
-    ends = moving, short, cheap
-    if min(end(0.0, x0.ravel()) for end in ends) <= 0:
-        return End(x0, 0.0, count)
-    for end in ends:
-        end.terminal = True  # type: ignore[attr-defined]
-    run = solve_ivp(flat, (0.0, latest), x0.ravel(), method="LSODA", rtol=TOLERANCE, atol=TOLERANCE / 100, events=ends)
-    return End(run.y[:, -1].reshape(x0.shape), float(run.t[-1]), count)
+    short.terminal = cheap.terminal = True  # type: ignore[attr-defined]
+    y, time = x0.ravel(), 0.0
+    for until in latest * PAUSES:
+        run = solve_ivp(flat, (time, until), y, method="LSODA", rtol=TOLERANCE, atol=TOLERANCE / 100, events=(short, cheap))
+        y, time = run.y[:, -1], float(run.t[-1])
+        if run.status != 0 or not np.max(np.abs(flat(time, y))) > REST:
+            break
+    return End(y.reshape(x0.shape), time, count)
 
 
 def slope(forces: Forces, fixed: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
