@@ -16,7 +16,6 @@ from solvers import Status, flow, gram
 
 from . import gram_flow
 from .errors import InputError, SolveError
-from .gram_flow import RULE
 from .precision import double_precision
 from .rule import Rule
 from .settings import resolve
@@ -28,7 +27,7 @@ STEPS = {"free": gram.step, "sphere": gram.step_on_spheres}
 @cache
 def _trajectory(model: Model) -> Any:
     def run(c: jax.Array, fixed: jax.Array, x0: jax.Array, times: jax.Array) -> flow.Trajectory:
-        forces = gram_flow.field(model, RULE, c).forces
+        forces = gram_flow.field(model, gram_flow.first_rule(model), c).forces
         return flow.trajectory(lambda p, x: gram.velocity(forces, fixed, x), None, x0, times)
 
     return jax.jit(run, compiler_options=gram_flow.OPTIONS)
@@ -37,7 +36,7 @@ def _trajectory(model: Model) -> Any:
 @cache
 def _descent(model: Model, surface: str) -> Any:
     def run(c: jax.Array, fixed: jax.Array, x0: jax.Array, size: jax.Array, wanted: jax.Array) -> jax.Array:
-        forces = gram_flow.field(model, RULE, c).forces
+        forces = gram_flow.field(model, gram_flow.first_rule(model), c).forces
 
         def step(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
             new = STEPS[surface](forces, fixed, x, size)
@@ -119,8 +118,9 @@ def random_starts(n: int, scale: float = 0.5, seed: int = 0) -> np.ndarray:
 
 
 def evidence(
-    starts: int = 100, *, scale: float = 0.5, seed: int = 0, tol: float = 1e-9, accuracy: float | None = None, nodes: Rule = RULE, **controls: Any
-) -> xr.Dataset:
+    starts: int = 100, *, scale: float = 0.5, seed: int = 0, tol: float = 1e-9, accuracy: float | None = None, nodes: Rule | None = None,
+    **controls: Any,
+) -> xr.Dataset:  # fmt: skip
     """Where the flow from random starts ends: overlaps, risk, largest cross term, rates and status of each.
 
     Parameters
@@ -131,7 +131,7 @@ def evidence(
     seed : int
     tol, accuracy : float
         As in ``Settings``.
-    nodes : Rule
+    nodes : Rule, optional
         Sizes of the node sets to begin with.
     **controls
         Controls and options of slr-flow, such as ``activation="erf", rule="max", L=2, nu=math.inf, Delta=0``.
@@ -164,7 +164,8 @@ def evidence(
 def classes(dataset: xr.Dataset, digits: int = 4) -> list[dict[str, Any]]:
     """The different ends among those of ``evidence``, the most frequent first.
 
-    Ends are one if status, risk and the cosines of k and v with k* and v* agree to ``digits`` digits; each entry counts them and gives one of them.
+    Ends are one if status, risk and the cosines of k and v with k* and v* agree to ``digits`` digits, or if they are no rest, on the
+    manifold or off it; each entry counts them and gives one of them.
     """
     lengths = {"k": np.sqrt(dataset.q_k.values), "v": np.sqrt(dataset.q_v.values)}
     cosines = {
@@ -175,8 +176,8 @@ def classes(dataset: xr.Dataset, digits: int = 4) -> list[dict[str, Any]]:
     for i in range(dataset.sizes["start"]):
         status = Status.of(int(dataset.status[i]))
         shown = {k: float(np.round(v[i], digits)) + 0.0 for k, v in cosines.items()} | {"risk": float(np.round(dataset.risk[i], digits))}
-        key = (status, *(shown.values() if status is Status.SUCCESSFUL else ()))
         on_manifold, stable = bool(dataset.cross[i] <= gram_flow.MANIFOLD), bool(dataset.rate[i] <= gram.NEUTRAL)
+        key = (status, on_manifold, *(shown.values() if status is Status.SUCCESSFUL else ()))
         entry = found.setdefault(key, {"count": 0, "status": status, "on_manifold": on_manifold, "stable": stable, "start": i, **shown})
         entry["count"] += 1
     return sorted(found.values(), key=lambda e: -e["count"])

@@ -20,13 +20,16 @@ from solvers import Status, gram
 
 from .errors import InputError
 from .lower import FLOOR, SAFETY, Lowered, Rule, value_and_error
+from .problem import Settings
 
 RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
 """Node sets to begin with: the forces are evaluated thousands of times, and are smooth."""
 LEVELS = 2
 """How often they are refined before an end is called unresolved."""
-LATEST, EDGE = 500.0, 1e2
+LATEST, EDGE = 200.0, 1e2
 """The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to diverge."""
+SLOW = 1e-4
+"""Newton's method is tried where the flow is slower than this when its time is up."""
 NEWTON_STEPS = 20
 OPTIONS = {"xla_backend_optimization_level": 0}
 """Code that is compiled for one point and runs a few thousand times."""
@@ -35,12 +38,17 @@ MANIFOLD = 1e-6
 VALUES = "objective", "risk"
 
 
+def first_rule(model: Model) -> Rule:
+    """The node sets to begin with."""
+    return RULE.at_least({name: float(need) for name, need in model.nodes.items()})
+
+
 @cache
 def derived(model: Model) -> dict[str, Any]:
     """The forces and the values, derived and rewritten for evaluation."""
     assert model.gram is not None
-    forces = model.gram.forces(model.exact(model.channel))
-    return {f"H_{a}{b}": e for (a, b), e in forces.items()} | {"objective": model.exact(model.channel), "risk": model.exact(model.observables["risk"])}
+    objective, risk = model.exact(model.channel), model.exact(model.observables["risk"])
+    return {f"H_{a}{b}": e for (a, b), e in model.gram.forces(objective).items()} | {"objective": objective, "risk": risk}
 
 
 @cache
@@ -74,20 +82,47 @@ class Field:
         return jnp.stack([found[f"H_{a}{b}"] for a in range(self.model.gram.trained) for b in range(n)]).reshape(-1, n)
 
 
+def _binding(model: Model, c: jax.Array) -> dict[Any, jax.Array]:
+    return {q.symbol: c[i] for i, q in enumerate(model.controls)}
+
+
+def _anywhere(model: Model) -> jax.Array:
+    return jnp.asarray(list(next(iter(model.starts.values())).values()), dtype=float)
+
+
 def field(model: Model, rule: Rule, c: jax.Array) -> Field:
     """What does not depend on the overlaps is evaluated here, outside any loop."""
-    binding = {q.symbol: c[i] for i, q in enumerate(model.controls)}
-    anywhere = jnp.asarray(list(next(iter(model.starts.values())).values()), dtype=float)
-    return Field(model, lowered(model, rule).bind(anywhere, binding))
+    return Field(model, lowered(model, rule).bind(_anywhere(model), _binding(model, c)))
+
+
+class _Flow:
+    """The velocity of a model at one rule, compiled for one point at a time."""
+
+    def __init__(self, model: Model, rule: Rule) -> None:
+        self.model, self.lowered = model, lowered(model, rule)
+        self.keys: list[Any] = []
+        self.prepare = jax.jit(self._prepare, compiler_options=OPTIONS)
+        self.velocity = jax.jit(self._velocity, compiler_options=OPTIONS)
+
+    def _prepare(self, c: jax.Array) -> list[jax.Array]:
+        shared = self.lowered.prepared(_anywhere(self.model), _binding(self.model, c))
+        self.keys = list(shared)  # while this is traced
+        return [jnp.asarray(v) for v in shared.values()]
+
+    def _velocity(self, c: jax.Array, shared: list[jax.Array], fixed: jax.Array, x: jax.Array) -> jax.Array:
+        known = dict(zip(self.keys, shared, strict=True))
+        at = Field(self.model, lambda overlaps: self.lowered.at(overlaps, _binding(self.model, c), known))
+        return gram.velocity(at.forces, fixed, x)
+
+    def settle(self, c: jax.Array, fixed: jax.Array, starts: np.ndarray) -> list[gram.End]:
+        """The ends of the flow from each start."""
+        shared = self.prepare(c)
+        return [gram.settle(lambda x: np.asarray(self.velocity(c, shared, fixed, x)), start, LATEST, EDGE) for start in starts]
 
 
 @cache
-def _settle(model: Model, rule: Rule) -> Any:
-    def run(c: jax.Array, fixed: jax.Array, starts: jax.Array, latest: jax.Array) -> gram.End:
-        forces = field(model, rule, c).forces
-        return jax.lax.map(lambda x: gram.settle(forces, fixed, x, latest, EDGE), starts)  # each takes the steps it needs
-
-    return jax.jit(run, compiler_options=OPTIONS)
+def _flow(model: Model, rule: Rule) -> _Flow:
+    return _Flow(model, rule)
 
 
 @cache
@@ -149,14 +184,15 @@ class Ends:
 
 
 def ends(
-    model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float, rule: Rule = RULE
+    model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float, rule: Rule | None = None
 ) -> Ends:
     """Follow the flow from trained ``vectors``, shape (starts, trained, n), and polish its ends."""
+    rule = rule or first_rule(model)
     c, still = controls_of(model, values), jnp.asarray(fixed)
-    end = jax.tree.map(np.asarray, _settle(model, rule)(c, still, jnp.asarray(vectors), LATEST))
-    x = end.x
+    found_ends = _flow(model, rule).settle(c, still, vectors)
+    x = np.array([end.x for end in found_ends])
     for level in range(LEVELS + 1):
-        x, (speed, slopes), found = _polished(model, rule, c, still, x, end.moved <= 1e2 * gram.REST)
+        x, (speed, slopes), found = _polished(model, rule, c, still, x)
         (finer_speed, _), finer = jax.tree.map(np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x)))
         here = _overlaps(model, x, fixed)
         shift = np.stack([gram.newton(v, s).reshape(x.shape[1:]) for v, s in zip(finer_speed, slopes, strict=True)])
@@ -167,19 +203,20 @@ def ends(
         if level == LEVELS or not loose.any():
             break
         rule = rule.refined()
+    times = np.array([end.time for end in found_ends]), np.array([end.evaluations for end in found_ends])
     longest = np.max(np.linalg.norm(x, axis=2), axis=1)
     status = [_status(s, tol, *row) for s, *row in zip(size, longest, loose, np.isfinite(found).all(axis=1), strict=True)]
-    return Ends(here, error, found, value_error, size, _rates(slopes), status, end.time, end.steps, level)
+    return Ends(here, error, found, value_error, size, _rates(slopes), status, *times, level)
 
 
-def _polished(model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray, rests: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
+def _polished(model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
     """Newton's method where the flow rests; a point that it would carry far away or does not improve stays where it was."""
     x = x0
     probe = lambda at: jax.tree.map(np.asarray, _probe(model, rule)(c, fixed, jnp.asarray(at)))  # noqa: E731
     (speed, slopes), found = probe(x)
     for _ in range(NEWTON_STEPS):
         size = np.max(np.abs(speed), axis=1)
-        moves = rests & np.isfinite(size) & np.isfinite(slopes).all(axis=(1, 2)) & (size > 1e-14)
+        moves = (size < SLOW) & np.isfinite(size) & np.isfinite(slopes).all(axis=(1, 2)) & (size > 1e-14)
         new = np.array([p + gram.newton(v, s).reshape(p.shape) if m else p for p, v, s, m in zip(x, speed, slopes, moves, strict=True)])
         near = np.linalg.norm(new - x0, axis=(1, 2)) <= gram.NEAR * (1 + np.linalg.norm(x0, axis=(1, 2)))
         (new_speed, new_slopes), new_found = probe(np.where(near[:, None, None], new, x))
@@ -234,14 +271,14 @@ def judged(status: Status, risk: float, error: float, bound: tuple[float, float]
     return Status.BELOW_BAYES if below and np.isfinite(risk) else status
 
 
-def fixed_points(
-    model: Model, values: Mapping[str, float], starts: Mapping[str, Mapping[str, float]], tol: float, accuracy: float
-) -> list[dict[str, Any]]:
-    """The ends of the flow from each start, as the fields of a ``solve.Branch``."""
+def fixed_points(model: Model, values: Mapping[str, float], starts: Mapping[str, np.ndarray], settings: Settings) -> list[dict[str, Any]]:
+    """The ends of the flow from each start (overlaps in order), as the fields of a ``solve.Branch``."""
     assert model.gram is not None
-    trained = model.gram.trained
-    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in starts.items()])
-    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], tol, accuracy), bayes_risk(model, values)
+    names, trained = [q.name for q in model.overlaps], model.gram.trained
+    at = {name: dict(zip(names, map(float, start), strict=True)) for name, start in starts.items()}
+    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in at.items()])
+    accuracy = model.accuracy if settings.accuracy is None else settings.accuracy
+    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], settings.tol, accuracy), bayes_risk(model, values)
     return [_entry(model, values, found, i, name, bound) for i, name in enumerate(starts)]
 
 
@@ -284,14 +321,16 @@ def evaluation(model: Model, values: Mapping[str, float], at: Mapping[str, float
     assert model.gram is not None
     w = embedded(model, values, at)
     trained = model.gram.trained
-    (speed, _), found = jax.tree.map(np.asarray, _probe(model, RULE)(controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])))
+    arguments = controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])
+    (speed, _), found = jax.tree.map(np.asarray, _probe(model, first_rule(model))(*arguments))
     velocity = speed[0].reshape(trained, -1) @ w.T
     rate = np.zeros_like(w)
     rate[:trained] = velocity
     change = np.asarray(overlaps_in(model, rate + rate.T))
     names = [q.name for q in model.overlaps]
     bound = bayes_risk(model, values)
-    observables = {"risk": float(found[0, 1]), "excess_risk": float(found[0, 1]) - values["Delta"], "cross": max(abs(at[k]) for k in cross_terms(model))}
+    risk, cross = float(found[0, 1]), max(abs(at[k]) for k in cross_terms(model))
+    observables = {"risk": risk, "excess_risk": risk - values["Delta"], "cross": cross}
     return {
         "model": model.name, "options": dict(model.options), "controls": dict(values), "overlaps": {k: float(at[k]) for k in names},
         "objective": float(found[0, 0]), "observables": observables | ({str(model.bound): bound[0]} if bound else {}),

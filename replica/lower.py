@@ -97,6 +97,20 @@ class Lowered:
         return at
 
 
+    def prepared(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> dict[Any, jax.Array]:
+        """What does not depend on x, by subexpression, for ``at``: where a loop over x is not compiled, it is evaluated once all the same."""
+        shared: dict[Any, Any] = {}
+        evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True, groups=self._groups)
+        for expression in self.expressions.values():
+            evaluation.scalar(expression)
+        return shared
+
+    def at(self, x: jax.Array, controls: Mapping[sp.Symbol, Any], shared: dict[Any, Any]) -> dict[str, jax.Array]:
+        """The values at x, given what is ``prepared``."""
+        evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False, groups=self._groups)
+        return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
+
+
 def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model: str) -> None:
     """Refuse, before any call, what has no row, partial Piecewise and ambiguous or undeclared symbols."""
     names: dict[str, sp.Symbol] = {}

@@ -108,8 +108,8 @@ def _flow_solution(model: Model, values: dict[str, float], settings: Settings, s
     """Every fixed point of a flow of one overlap, unstable ones too; the ends from each start, for several."""
     with double_precision():
         if model.gram:
-            at = {name: dict(zip((q.name for q in model.overlaps), start_vector(model, start, values), strict=True)) for name, start in starts.items()}
-            branches = merged([Branch(**entry) for entry in gram_flow.fixed_points(model, values, at, settings.tol, settings.accuracy or np.inf)])
+            at = {name: start_vector(model, start, values) for name, start in starts.items()}
+            branches = merged([Branch(**entry) for entry in gram_flow.fixed_points(model, values, at, settings)])
         else:
             branches = [Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol)]
     return Solution(model, values, tuple(branches), best_branch(model, branches), settings)

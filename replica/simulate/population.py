@@ -18,7 +18,7 @@ import numpy as np
 
 from equations import Model
 
-from ..gram_flow import OPTIONS, RULE, overlaps_in
+from ..gram_flow import OPTIONS, first_rule, overlaps_in
 from ..lower import Lowered
 from ..precision import double_precision
 from ..settings import resolve
@@ -68,7 +68,8 @@ def descend(start: np.ndarray, teacher: Teacher, size: float, steps: int, **cont
 
 @cache
 def _descend(model: Model) -> Any:
-    lowered = Lowered({"J": model.exact(model.channel)}, [q.symbol for q in model.overlaps], [q.symbol for q in model.controls], model.name, RULE)
+    overlaps, controls = [q.symbol for q in model.overlaps], [q.symbol for q in model.controls]
+    lowered = Lowered({"J": model.exact(model.channel)}, overlaps, controls, model.name, first_rule(model))
 
     def run(c: jax.Array, start: jax.Array, teacher: jax.Array, size: jax.Array, steps: jax.Array) -> jax.Array:
         at = _objective(model, lowered, c)

@@ -86,9 +86,9 @@ def test_risk_against_explicit_data(activation: str, rule: str, length: int, nu:
     symbols = [*places, *(q.symbol for q in model.controls)]
     rule_ = Rule(gaussian=41, line=121, mellin=161, focused=61)
     risk = float(function(symbols, model.exact(model.observables["risk"]), rule_)(*places.values(), *numbers))
-    mean, error = explicit(activation, rule, length, nu, w, 200_000, 3)
+    mean, error = explicit(activation, rule, length, nu, w, 100_000, 3)
     assert abs(risk - mean) < 4 * error
-    assert error < 0.02 * mean
+    assert error < 0.03 * mean
 
 
 @pytest.mark.parametrize("nu", [1.0, 2.0, 5.0, 40.0, math.inf])
@@ -96,7 +96,7 @@ def test_location_weight_of_two_tokens(nu: float) -> None:
     symbols = [q.symbol for q in slr_flow.build("erf_odd", "max").controls[:2]]
     at = function([TRUE_KEY, *symbols], location_weight())
     for x in (-1.5, 0.3, 2.0):
-        share = norm.cdf(x) if nu == math.inf else quad(lambda y: expit(nu * (x - y)) * norm.pdf(y), -9, 9, points=[x], epsabs=1e-12)[0]
+        share = norm.cdf(x) if nu == math.inf else quad(lambda y, x=x: expit(nu * (x - y)) * norm.pdf(y), -9, 9, points=[x])[0]
         assert float(at(x, 2, nu)) == pytest.approx(2 * share, abs=1e-9)
 
 
