@@ -29,7 +29,8 @@ STRONG = np.linspace(0.5, 40, 80)
 DELTA = 0.01
 SETTINGS = {"nu1": {"rule": "spiked", "nu": 1}, "nu2": {"rule": "spiked", "nu": 2}, "max": {"rule": "max", "nu": "inf"}}
 TITLES = {"nu1": r"spiked, $\nu=1$", "nu2": r"spiked, $\nu=2$", "max": r"max, $\nu=\infty$"}
-RATIOS = {"linear": np.array([0.5, 1, 2, 3, 4, 6, 8, 12, 16, 20]), "softmax": np.array([1.0, 2, 3, 5, 8, 12, 20])}
+RATIOS = {"linear": np.array([0.5, 1, 2, 3, 4, 6, 8, 12, 16, 20]), "softmax": np.array([1.0, 2, 4, 8, 14, 20])}
+START = {"linear": {"lam_k": 0.3, "lam_v": 0.3}, "softmax": {"lam_k": 0.8, "lam_v": 1.0}}
 BAYES = np.concatenate([np.linspace(0.25, 5, 39), np.linspace(5.5, 20, 30)])
 BAYES_MAX = np.array([0.5, 1, 1.5, 2, 3, 4, 6, 10, 20])
 
@@ -68,7 +69,7 @@ def population() -> None:
 def trained(name: str, activation: str) -> xr.Dataset:
     """Trained attention at its best ridge."""
     return replica.optimise(
-        "slr-erm", over=["lam_k", "lam_v"], along={"alpha": RATIOS[activation]}, start={"lam_k": 0.3, "lam_v": 0.3}, settings=Settings(accuracy=3e-2),
+        "slr-erm", over=["lam_k", "lam_v"], along={"alpha": RATIOS[activation]}, start=START[activation], settings=Settings(accuracy=3e-2),
         file=RESULTS / f"slr_{name}_{activation}.h5", resume=True, activation=activation, L=3, Delta=DELTA, **SETTINGS[name],
     )  # fmt: skip
 

@@ -65,6 +65,8 @@ def averages(drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Sc
     tokens = max((int(n) for n, _ in lengths), default=rule.tokens)
     if tokens is None:
         raise LoweringError("a planted average needs the number of tokens in its rule")
+    if rule.log2_samples < halvings(len(lengths)):
+        raise LoweringError(f"a law of {len(lengths)} lengths needs log2_samples of at least {halvings(len(lengths))} in its rule")
     law = location.noise(v_k, nu)
     points = location.base_points(tokens, rule.log2_samples, rule.scrambles, rule.seed)
     size = 2 ** max(0, min(rule.log2_samples - halvings(len(lengths)), (BLOCK // (tokens * rule.winner)).bit_length() - 1))

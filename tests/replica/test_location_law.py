@@ -17,12 +17,12 @@ from equations.location_law import location_option, read_location
 from replica.bayes_check import plan
 from replica.cli import app
 from replica.lower import Rule
-from replica.problem import Problem
+from replica.problem import Problem, standard_error
 
 POINT = {"alpha": 1.4, "nu": 1.0, "Delta": 0.01}
 
 
-def values(location: str, x: list[float], *, L: int, alpha: float, nu: float, Delta: float) -> tuple[np.ndarray, float, np.ndarray]:
+def values(location: str | None, x: list[float], *, L: int, alpha: float, nu: float, Delta: float) -> tuple[np.ndarray, float, np.ndarray]:
     """Conjugates, free entropy and observables at given overlaps."""
     problem = Problem(MODELS["slr-bayes"].build(location=location), Rule(), "exact")
     return jax.tree.map(np.asarray, jax.jit(problem.values)(jnp.array([alpha, L, nu, Delta]), jnp.array(x)))
@@ -57,26 +57,26 @@ def test_channel_against_monte_carlo(p: list[float]) -> None:
 
 @pytest.mark.slow
 def test_routes_agree() -> None:
-    """Token classes by the Laplace rule, and every token explicit with the planted class summed."""
-    given = {"location": "0.5,0.3x1,0.1x2", **POINT}
-    exact = replica.solve("slr-bayes", **given).branches[0]
-    sampled = replica.solve("slr-bayes", settings=replica.Settings(route="sampled", accuracy=0.1), nodes=Rule(log2_samples=11), **given).branches[0]
-    assert exact.status is sampled.status is replica.Status.SUCCESSFUL
-    for name in ("q_k", "q_v"):
-        assert abs(exact.overlaps[name] - sampled.overlaps[name]) < 2 * sampled.error[name]
-        assert sampled.error[name] < 0.01
-        assert exact.error[name] < 1e-7
-    assert abs(exact.observables["risk"] - sampled.observables["risk"]) < 2 * sampled.error["risk"] + 1e-3
+    """Token classes by the Laplace rule, and every token explicit with the planted class summed: conjugates and observables."""
+    location, x = "0.5,0.3x1,0.1x2", jnp.array([0.45, 0.7])
+    hats, _, seen = values(location, [0.45, 0.7], L=4, **POINT)
+    rule = Rule(tokens=4, log2_samples=11)
+    explicit = Problem(MODELS["slr-bayes"].build(location=location), rule, "sampled")
+    sets = jax.jit(lambda c: (explicit.conjugates(c, x)(x), explicit.observables(c, x)))
+    runs = [np.concatenate(sets(jnp.array([POINT["alpha"], 4, POINT["nu"], POINT["Delta"], k]))) for k in range(rule.scrambles)]
+    error = np.asarray(standard_error(np.array(runs)))
+    assert np.all(error < 0.03)
+    assert np.all(np.abs(np.mean(runs, axis=0) - np.concatenate([hats, seen])) < 2 * error + 1e-12)
 
 
 @pytest.mark.slow
-def test_limits() -> None:
+@pytest.mark.parametrize(("location", "tokens", "default"), [("1/3x3", 3, 3), ("1,0,0", 3, 1)])
+def test_limits(location: str, tokens: int, default: int) -> None:
     """Equal probabilities are the default; a location that is known leaves one token, however many there are."""
-    for location, default in (("1/3x3", {"L": 3}), ("1,0,0", {"L": 1})):
-        ours, known = (replica.solve("slr-bayes", **given, **POINT).branches[0] for given in ({"location": location}, default))
-        assert ours.overlaps == pytest.approx(known.overlaps, abs=1e-9)
-        assert ours.observables == pytest.approx(known.observables, abs=1e-7)
-        assert ours.free_energy == pytest.approx(known.free_energy, abs=1e-8)
+    x = [0.45, 0.7]
+    ours, known = values(location, x, L=tokens, **POINT), values(None, x, L=default, **POINT)
+    for one, other in zip(ours, known, strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
 
 
 @pytest.mark.slow

@@ -59,6 +59,24 @@ def test_softmax_reaches_bayes_at_scale_sqrt_nu(L: int, nu: float) -> None:
 
 
 @pytest.mark.slow
+def test_elementwise_attention_is_bounded_by_what_one_token_shows() -> None:
+    """The best elementwise activation is P(l = eps | chi_l): at L = 2, spiked, a sigmoid, as good as softmax at half the spike;
+
+    in the max rule at nu = inf Phi(chi)^{L-1}, for which both moments are L int dx N(x) Phi(x)^{2L-2} = L/(2L-1).
+    """
+    for nu in (1.0, 6.0):
+        assert excess_risk("sigmoid", 2, nu) == pytest.approx(excess_risk("bayes", 2, nu / 2), abs=1e-7)
+    for activation in ("erf", "sigmoid"):
+        for length in (2, 3, 50):
+            bound = (length - 1) / (2 * length - 1)
+            assert bound - 1e-9 < largest(activation, length).observables["excess_risk"] < bound + 2e-3
+
+
+def excess_risk(activation: str, L: int, nu: float) -> float:
+    return best(activation, L=L, nu=nu, Delta=0.0).observables["excess_risk"]
+
+
+@pytest.mark.slow
 def test_no_activation_undercuts_bayes() -> None:
     for activation in ("linear", "erf", "sigmoid", "softplus", "softmax"):
         seen = best(activation, L=5, nu=4, Delta=0.3).observables
