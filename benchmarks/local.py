@@ -1,10 +1,10 @@
 """What local algorithms find in and around the hard phase: message passing, L-BFGS, BFGS and gradient descent, each from two starts.
 
-    python benchmarks/local.py [--trials 4] [--ridge 0.3]
+    python benchmarks/local.py [--trials 4]
 
 Spiked data, L = 4, nu = 1, Delta = 1e-4: the informed branch of the posterior begins at alpha = 1.157, is the better one from 1.324, and the
-blind branch ends at 1.685. Prints one row per algorithm, start, alpha and D with the number of runs that end at each branch of the theory
-(within 0.1 in the cosines m/sqrt(q)), and writes docs/local.csv and docs/local.png.
+blind branch ends at 1.685. Prints one row per algorithm, ridge, start, alpha and D with the number of runs that end at each branch of the
+theory (within 0.1 in the cosines m/sqrt(q)), and writes docs/local.csv and docs/local.png. Runs are kept in results/ and not repeated.
 """
 
 from __future__ import annotations
@@ -12,39 +12,63 @@ from __future__ import annotations
 import argparse
 import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+import replica
 from replica import landscape, solve, thresholds
 from replica.plot import COLOURS, SHADE, new_figure, save_figure
 
 BASE = {"L": 4, "nu": 1, "Delta": 1e-4}
 ALPHAS = (1.0, 1.25, 1.4, 1.6, 2.0)
-SIZES = {landscape.MESSAGES: "250,500", "lbfgs": "250,500", "bfgs": "250", "gd": "250"}
-FINE = np.linspace(0.8, 2.4, 33)
+FINE = np.linspace(0.8, 2.2, 29)
 
 
-def found_by(algorithm: str, alpha: float, ridge: dict[str, Any], trials: int) -> tuple[list[dict[str, Any]], xr.Dataset]:
+class Asked(NamedTuple):
+    """One algorithm with its ridge (None: message passing) and sizes."""
+
+    algorithm: str
+    ridge: float | None
+    sizes: str
+    alphas: tuple[float, ...] = ALPHAS
+
+
+ASKED = (
+    Asked("lbfgs", 0.3, "250,500"),
+    Asked("gd", 0.3, "100"),
+    Asked("bfgs", 0.3, "100"),
+    Asked(landscape.MESSAGES, None, "250,500"),
+    Asked("lbfgs", 0.01, "100,250", (1.4, 2.0)),
+)
+"""BFGS multiplies 2D x 2D matrices at every step and gradient descent takes thousands of them: small D."""
+TARGETS: dict[tuple[float | None, float], dict[str, tuple[float, float]]] = {}
+
+
+def found_by(asked: Asked, alpha: float, trials: int) -> tuple[list[dict[str, Any]], xr.Dataset]:
     """Rows of the table, and the runs themselves."""
-    bayes = algorithm == landscape.MESSAGES
-    given = BASE | {"alpha": alpha} | ({} if bayes else ridge)
-    theory = TARGETS.setdefault((bayes, alpha), landscape.branches("slr-bayes" if bayes else "slr-erm", given))
-    found = landscape.reached(algorithm, given, theory, sizes=SIZES[algorithm], trials=trials)
+    ridge = {} if asked.ridge is None else {"activation": "softmax", "lam_k": asked.ridge, "lam_v": asked.ridge}
+    given = BASE | {"alpha": alpha} | ridge
+    if (asked.ridge, alpha) not in TARGETS:
+        TARGETS[asked.ridge, alpha] = landscape.branches("slr-bayes" if asked.ridge is None else "slr-erm", given)
+    theory = TARGETS[asked.ridge, alpha]
+    file = Path("results") / f"local_{asked.algorithm}_{asked.ridge}_{alpha}_{asked.sizes}_{trials}.h5"
+    if not file.exists():
+        replica.save(file, landscape.reached(asked.algorithm, given, theory, sizes=asked.sizes, trials=trials))
+    found = replica.load(file)
     rows = []
     for row in landscape.counts(found, list(theory)):
         ends = ", ".join(f"{row.pop(name)} {name}" for name in (*theory, landscape.NONE))
         about = {n: f"{row[n]:.3f}" for n in (*landscape.COSINES, "risk", "distance")}
-        rows.append({"alpha": alpha} | row | about | {"ends": ends, "theory": "; ".join(f"{n} {k:.3f} {v:.3f}" for n, (k, v) in theory.items())})
+        where = "; ".join(f"{n} {k:.3f} {v:.3f}" for n, (k, v) in theory.items())
+        rows.append({"alpha": alpha, "ridge": asked.ridge} | row | about | {"ends": ends, "theory": where})
     return rows, found
 
 
-TARGETS: dict[tuple[bool, float], dict[str, tuple[float, float]]] = {}
-
-
 def show(row: dict[str, Any]) -> str:
-    where = f"{row['algorithm']:<16}{row['start']:<11}alpha {row['alpha']:<5} D {row['D']:<5}"
+    ridge = "" if row["ridge"] is None else f"ridge {row['ridge']}"
+    where = f"{row['algorithm']:<16}{ridge:<12}{row['start']:<11}alpha {row['alpha']:<5} D {row['D']:<5}"
     return f"{where}{row['ends']:<44} unconverged {row['unconverged']}  cosines {row['cosine_k']} {row['cosine_v']}  risk {row['risk']}"
 
 
@@ -76,21 +100,21 @@ def draw(runs: list[tuple[float, xr.Dataset]], erm: dict[float, tuple[float, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=4)
-    parser.add_argument("--ridge", type=float, default=0.3)
-    asked = parser.parse_args()
-    ridge = {"activation": "softmax", "lam_k": asked.ridge, "lam_v": asked.ridge}
+    trials = parser.parse_args().trials
+    Path("results").mkdir(exist_ok=True)
     table, runs = [], []
-    for algorithm in SIZES:
-        for alpha in ALPHAS:
-            rows, found = found_by(algorithm, alpha, ridge, asked.trials)
+    for asked in ASKED:
+        for alpha in asked.alphas:
+            rows, found = found_by(asked, alpha, trials)
             table += rows
-            runs.append((alpha, found))
+            if asked.ridge in (None, ASKED[0].ridge):
+                runs.append((alpha, found))
             print("\n".join(map(show, rows)), flush=True)
-    with Path("docs/local.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(table[0]))
-        writer.writeheader()
-        writer.writerows(table)
-    erm = {alpha: next(iter(theory.values())) for (bayes, alpha), theory in TARGETS.items() if not bayes and theory}
+            with Path("docs/local.csv").open("w", newline="") as stream:
+                writer = csv.DictWriter(stream, list(table[0]))
+                writer.writeheader()
+                writer.writerows(table)
+    erm = {alpha: next(iter(theory.values())) for (ridge, alpha), theory in TARGETS.items() if ridge == ASKED[0].ridge and theory}
     save_figure(draw(runs, erm), Path("docs/local.png"), force=True)
 
 
