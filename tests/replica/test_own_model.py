@@ -125,7 +125,7 @@ def test_sweep_resume_and_a_file_that_was_changed(run, tmp_path: Path) -> None:
 
 
 def test_check_by_the_simulation_in_the_file_and_by_measurements(run, tmp_path: Path) -> None:
-    code, out, _ = run("check", SENSING, "--D", "500,1000,2000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
+    code, out, _ = run("check", SENSING, "--D", "250,500,1000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
     assert code == 0 and "agree" in out and "mmse" in out
     table = tmp_path / "runs.csv"
     table.write_text("alpha,V,V_error\n0.18,0.0455,0.001\n0.2,0.06,0.001\n")
@@ -304,7 +304,8 @@ def test_names_values_and_simulations_that_are_wrong(run, tmp_path: Path) -> Non
     assert replica.solve(str(mine), alpha=1, kind="b").model.options == {"kind": "b"}
     code, _, err = run("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "simulate() returned 'p', which is no overlap or observable of mine" in err
-    code, _, err = run("check", PRODUCT, "--set", "alpha=1")
+    mine.write_text(HEAD + "def build(): return raw()\n")
+    code, _, err = run("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "has no simulate(): add simulate(controls, D, generator)" in err and "--csv FILE" in err
     code, _, err = run("solve", str(tmp_path / "none.py"))
     assert code == 2 and "cannot read the model" in err and "none.py" in err
