@@ -12,7 +12,7 @@ from .bayes_glm import bayes_glm
 from .convex_erm import convex_erm
 from .densities import X, Y, Z, normal
 from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
-from .stable import LogNdtr, Logistic, LogSumExp, Rounded, Softplus, Width, stabilise
+from .stable import Logistic, LogNdtr, LogSumExp, Rounded, Softplus, Width, stabilise
 from .symbols import Quantity, conjugate, quantity
 
 __all__ = [

@@ -113,7 +113,8 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
 
 
 _PLANTED = (PlantedAverage, Slope, LogEvidence, LocationLaw, Score)
-_STRUCTURAL = (Average, LineIntegral, MellinIntegral, SampleAverage, ProxValue, LogSumExp, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
+_INTEGRALS = (Average, LineIntegral, MellinIntegral, SampleAverage, ProxValue, *_PLANTED)
+_STRUCTURAL = (*_INTEGRALS, LogSumExp, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed)
 _ATOMS = (sp.Symbol, sp.Number, sp.NumberSymbol, sp.Tuple, sp.IndexedBase, sp.Idx, sp.core.symbol.Str)
 
 
