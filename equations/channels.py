@@ -156,4 +156,4 @@ def _noiseless(f: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
     if f in (sp.Max(Z, 0), Z * sp.Heaviside(Z)):  # y = 0 with probability 1/2; the mean of u phi(u) vanishes
         log_z = LogNdtr(OMEGA / sp.sqrt(width))
         return entropy / 2 + Average(sp.exp(log_z) * log_z, *law, 0, sp.sqrt(width))
-    raise ModelError(f"no closed output for y = {f} without noise: there is y = z, |z|, Max(z, 0) and functions that are constant between jumps; {NO_INTEGRAL}")
+    raise ModelError(f"no closed output for y = {f} without noise: there is y = z, |z|, Max(z, 0) and what is constant between jumps, or add noise")

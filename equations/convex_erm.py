@@ -64,7 +64,7 @@ def convex_erm(
     risk : expression in y and z, optional
         Its mean over new samples is the observable ``risk``; by default the loss.
     observables : dict of name -> expression, optional
-        Further ones, in real symbols m, q, V (those of this module) and the controls.
+        Further ones, in the symbols of ``M``, ``Q``, ``V`` of this module and the controls.
     **fields
         Further fields of ``Model``.
 
@@ -101,15 +101,19 @@ def convex_erm(
         best="smallest",
         observables=measured,
         sources=sources,
-        **{
-            "setting": f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu, x_mu.w/sqrt(D)) + lam |w|^2/2,\n"
-            f"l(y, z) = {loss}, over alpha D samples.",
-            "latex": {"risk": "R", "training_loss": r"\mathbb E[\ell]", "energy": "e", "cosine": r"m/\sqrt q"},
-            "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (ridge.symbol + 1 + alpha.symbol / 10)}},
-            "notes": {"Exact?": "convex: one solution, exact", "prox": "the minimiser z of the envelope; prox' is its derivative in omega"},
-        }
-        | fields,  # type: ignore[arg-type]
+        **_described(loss, teacher, alpha.symbol, ridge.symbol) | fields,  # type: ignore[arg-type]
     )
+
+
+def _described(loss: sp.Expr, teacher: Channel, alpha: sp.Symbol, ridge: sp.Symbol) -> dict[str, Any]:
+    """The fields of the model that a user rarely gives."""
+    return {
+        "setting": f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu, x_mu.w/sqrt(D)) + lam |w|^2/2,\n"
+        f"l(y, z) = {loss}, over alpha D samples.",
+        "latex": {"risk": "R", "training_loss": r"\mathbb E[\ell]", "energy": "e", "cosine": r"m/\sqrt q"},
+        "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (ridge + 1 + alpha / 10)}},
+        "notes": {"Exact?": "convex: one solution, exact", "prox": "the minimiser z of the envelope; prox' is its derivative in omega"},
+    }
 
 
 def _measured(loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol) -> dict[str, sp.Expr]:
@@ -189,4 +193,4 @@ def _check_loss(loss: sp.Expr, teacher: Channel) -> None:
         for place in places(loss, Z):
             below, above = (one_sided(slope_of(loss, Z), Z, place, side) for side in (-1, 1))
             if sp.simplify(above - below) != 0:
-                raise ModelError(f"the slope of the loss {loss} jumps at z = {place}: for continuous labels it must be continuous, as that of the Huber loss")
+                raise ModelError(f"the slope of the loss {loss} jumps at z = {place}: for continuous labels it must be continuous (as Huber's is)")

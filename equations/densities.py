@@ -10,6 +10,7 @@ A prior is a sum of weights times DiracDelta(x - a) and Gaussian densities; ``no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -113,7 +114,7 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
     except ValueError as problem:
         raise ModelError(str(problem)) from None
     ends = _ordered(jumps, f)
-    inside = [(a + b) / 2 for a, b in zip(ends, ends[1:], strict=False)]
+    inside = [(a + b) / 2 for a, b in pairwise(ends)]
     points = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
     values = [sp.simplify(f.subs(Z, place).doit()) for place in points]
     edges = [-sp.oo, *ends, sp.oo]
@@ -145,7 +146,8 @@ def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
     for jump in jumps:
         larger = [sp.simplify(jump - other).is_positive for other in result]
         if None in larger:
-            raise ModelError(f"cannot tell the order of the jumps {', '.join(map(str, jumps))} of {f}: declare their controls positive (low=0, open_low=True)")
+            names = ", ".join(map(str, jumps))
+            raise ModelError(f"cannot tell the order of the jumps {names} of {f}: declare their controls positive (low=0, open_low=True)")
         result.insert(sum(map(bool, larger)), jump)
     return result
 
@@ -181,8 +183,8 @@ def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
 
 def stable_logistic(expr: sp.Expr) -> sp.Expr:
     """1/(1 + e^u) and e^u/(1 + e^u) as the logistic functions they are: nothing overflows."""
-    expr = expr.replace(lambda e: _odds(e) is not None, lambda e: Logistic(-_odds(e)))
-    return expr.replace(lambda e: isinstance(e, sp.Mul), _cancelled)
+    written: Any = expr.replace(lambda e: _odds(e) is not None, lambda e: Logistic(-_odds(e)))  # type: ignore[operator]
+    return written.replace(lambda e: isinstance(e, sp.Mul), _cancelled)
 
 
 def _odds(e: Any) -> sp.Expr | None:

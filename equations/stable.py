@@ -178,7 +178,7 @@ PLAIN = {
 def plain(expr: sp.Expr) -> sp.Expr:
     """The functions of this file as SymPy's own, which it can evaluate as numbers (and which overflow)."""
     for stable, written in PLAIN.items():
-        expr = expr.replace(stable, written)
+        expr = expr.replace(stable, written)  # type: ignore[assignment]
     return expr
 
 

@@ -73,7 +73,8 @@ def _trial(planned: Plan, D: int, rng: np.random.Generator, expected: Mapping[st
         raise InputError(f"{file}: simulate() returned {type(found).__name__}: it must return a dict {{overlap or observable: number}}")
     for name in found:
         if name not in expected:
-            raise InputError(f"{file}: simulate() returned {name!r}, which is no overlap or observable of {planned.model.name}: {nearest(str(name), expected)}")
+            known = nearest(str(name), expected)
+            raise InputError(f"{file}: simulate() returned {name!r}, which is no overlap or observable of {planned.model.name}: {known}")
     try:
         return {name: float(value) for name, value in found.items()}
     except (TypeError, ValueError):

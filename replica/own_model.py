@@ -90,7 +90,8 @@ def _checked(source: Source, build: Callable[..., Any], options: Mapping[str, tu
         with named(source):
             model = build(**given)
         if not isinstance(model, Model):
-            raise InputError(f"{source.file}: build() returned {type(model).__name__}: it must return a Model (or what bayes_glm or convex_erm return)")
+            what = type(model).__name__
+            raise InputError(f"{source.file}: build() returned {what}: it must return a Model (or what bayes_glm or convex_erm return)")
         chosen = {name: values[0] for name, values in options.items()} | given
         model = replace(model, source=source, options=chosen)
         if model.path == "compiled":

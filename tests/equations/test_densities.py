@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import jax
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from equations.scalar_prox import ProxSlope, ProxValue, ScalarEnvelope
 from replica.lower import function
 
 K = sp.Symbol("K", positive=True)
-HALF = sp.Rational(1, 2)
+HALF, TENTH = sp.Rational(1, 2), sp.Rational(1, 10)
 HERMITE = [a / (1 if i == 0 else np.sqrt(2 * np.pi)) for i, a in enumerate(np.polynomial.hermite_e.hermegauss(60))]
 RHO = sp.Symbol("rho", positive=True)
 
@@ -70,7 +72,7 @@ def test_the_slope_of_the_prior_term_is_the_posterior_variance() -> None:
             ends = [0.0, *(s * np.sqrt(strength) * k for k in (1, 3, 5, 8, 20) for s in (1, -1)), 12 * deviation, -12 * deviation]
             ends = sorted(e for e in ends if abs(e) <= 12 * deviation)
             body = lambda field, deviation=deviation: variance(field) * norm.pdf(field / deviation) / deviation  # noqa: E731
-            total += weight * sum(quad(body, a, b, epsabs=0, epsrel=1e-10, limit=200)[0] for a, b in zip(ends, ends[1:], strict=False))
+            total += weight * sum(quad(body, a, b, epsabs=0, epsrel=1e-10, limit=200)[0] for a, b in pairwise(ends))
         assert float(derived(strength)) == pytest.approx(total, rel=1e-7)
 
 
@@ -92,7 +94,7 @@ def test_the_slope_of_the_prior_term_is_the_posterior_variance() -> None:
             lambda w, v: [HERMITE[1] @ (1 / (1 + np.exp(-s * (w + np.sqrt(v) * HERMITE[0])))) for s in (1, -1)],
         ),
         pytest.param(
-            {1: sp.Piecewise((sp.Rational(9, 10), Z > 1), (sp.Rational(1, 10), True)), -1: sp.Piecewise((sp.Rational(1, 10), Z > 1), (sp.Rational(9, 10), True))},
+            {y: sp.Piecewise((TENTH if y < 0 else 1 - TENTH, Z > 1), (1 - TENTH if y < 0 else TENTH, True)) for y in (1, -1)},
             lambda w, v: [p := 0.1 + 0.8 * norm.cdf((w - 1) / np.sqrt(v)), 1 - p],
             marks=pytest.mark.slow,
         ),
@@ -106,12 +108,15 @@ def test_the_output_term_and_its_slope(channel, z_out) -> None:
 
     def integral(body) -> float:
         pieces = [-9, -0.7 / deviation, 0, 0.7 / deviation, 1 / deviation, 9]
-        return sum(quad(lambda g: body(deviation * g) * norm.pdf(g), a, b, epsabs=1e-11)[0] for a, b in zip(pieces, pieces[1:], strict=False))
+        return sum(quad(lambda g: body(deviation * g) * norm.pdf(g), a, b, epsabs=1e-11)[0] for a, b in pairwise(pieces))
 
     exact = integral(lambda w: sum(xlogy(p, p) for p in z_out(w, variance)))
-    force = integral(
-        lambda w: sum(((a - b) / (2 * step)) ** 2 / max(p, 1e-30) for a, b, p in zip(*(z_out(w + s * step, variance) for s in (1, -1, 0)), strict=True))
-    )
+
+    def squared_force(w: float) -> float:
+        sides = (z_out(w + s * step, variance) for s in (1, -1, 0))
+        return sum(((a - b) / (2 * step)) ** 2 / max(p, 1e-30) for a, b, p in zip(*sides, strict=True))
+
+    force = integral(squared_force)
     term = output_term(channel, unknown, sp.S.One)
     assert float(function([unknown], term)(variance)) == pytest.approx(exact, abs=1e-8)
     assert float(function([unknown], -2 * term.diff(unknown))(variance)) == pytest.approx(force, abs=2e-6)
@@ -141,7 +146,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("name", ["logistic", "hinge", pytest.param("huber", marks=pytest.mark.slow), pytest.param("exponential", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["logistic", "hinge", *(pytest.param(name, marks=pytest.mark.slow) for name in ("huber", "exponential"))])
 def test_the_envelope_its_minimiser_and_the_envelope_theorem(name: str) -> None:
     """Against a scalar minimiser of SciPy; derivatives against finite differences."""
     loss, plain = LOSSES[name]

@@ -125,7 +125,7 @@ def test_sweep_resume_and_a_file_that_was_changed(run, tmp_path: Path) -> None:
 
 
 def test_check_by_the_simulation_in_the_file_and_by_measurements(run, tmp_path: Path) -> None:
-    code, out, _ = run("check", SENSING, "--D", "500,1000,2000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
+    code, out, _ = run("check", SENSING, "--D", "250,500,1000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
     assert code == 0 and "agree" in out and "mmse" in out
     table = tmp_path / "runs.csv"
     table.write_text("alpha,V,V_error\n0.18,0.0455,0.001\n0.2,0.06,0.001\n")
@@ -269,14 +269,17 @@ MISTAKES = {
     "options": ("OPTIONS = {'a': 'b'}\ndef build(a): return raw()", r"mine\.py: OPTIONS must be a dict of name -> tuple of strings"),
     "undeclared": ("def build(): return raw(channel=Symbol('beta') * q.symbol)", "contains beta, which is not an overlap, conjugate or control"),
     "other symbol": ("def build(): return raw(channel=Symbol('alpha') * q.symbol)", "a symbol alpha with other assumptions than the declared one"),
-    "no equation": ("def build(): return raw(channel=alpha.symbol)", r"mine\.py: model mine: the channel term does not contain q, so that an equation is missing"),
+    "no equation": (
+        "def build(): return raw(channel=alpha.symbol)",
+        r"mine\.py: model mine: the channel term does not contain q, so that an equation is missing",
+    ),
     "no conjugate": ("def build(): return raw(overlaps=(q, quantity('q_k')))", "2 overlaps and 1 conjugates: each overlap needs its own"),
     "start": ("def build(): return raw(starts={'a': {}})", "start 'a' has no value for q"),
     "number": ("def build(): return raw(observables={'risk': 1.0})", r"risk is 1\.0 \(float\): it must be a SymPy expression"),
-    "lowering": ("def build(): return raw(channel=alpha.symbol * besselj(0, q.symbol))", r"mine\.py: model mine: no lowering for besselj in besselj\(0, q\)"),
+    "lowering": ("def build(): return raw(channel=besselj(0, q.symbol))", r"mine\.py: model mine: no lowering for besselj in besselj\(0, q\)"),
     "undefined": ("def build(): return raw(channel=alpha.symbol * Function('f')(q.symbol))", r"no lowering for f in f\(q\)"),
-    "piecewise": ("def build(): return raw(channel=alpha.symbol * Piecewise((q.symbol, q.symbol > 0.1)))", r"is not total: end it with \(value, True\)"),
-}  # fmt: skip
+    "piecewise": ("def build(): return raw(channel=Piecewise((q.symbol, q.symbol > 0.1)))", r"is not total: end it with \(value, True\)"),
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -297,14 +300,16 @@ def test_what_is_not_finite_is_named(run, tmp_path: Path) -> None:
 
 def test_names_values_and_simulations_that_are_wrong(run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
-    mine.write_text(HEAD + "OPTIONS = {'kind': ('a', 'b')}\ndef build(kind='a'): return raw()\ndef simulate(controls, D, generator): return {'p': 1}\n")
+    body = "OPTIONS = {'kind': ('a', 'b')}\ndef build(kind='a'): return raw()\ndef simulate(controls, D, generator): return {'p': 1}\n"
+    mine.write_text(HEAD + body)
     for given, message in (("alhpa=1", "no control 'alhpa': did you mean alpha"), ("alpha=x", "not a number"), ("kind=c", "no kind 'c'")):
         code, _, err = run("solve", str(mine), "--set", given)
         assert code == 2 and message in err, err
     assert replica.solve(str(mine), alpha=1, kind="b").model.options == {"kind": "b"}
     code, _, err = run("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "simulate() returned 'p', which is no overlap or observable of mine" in err
-    code, _, err = run("check", PRODUCT, "--set", "alpha=1")
+    mine.write_text(HEAD + "def build(): return raw()\n")
+    code, _, err = run("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "has no simulate(): add simulate(controls, D, generator)" in err and "--csv FILE" in err
     code, _, err = run("solve", str(tmp_path / "none.py"))
     assert code == 2 and "cannot read the model" in err and "none.py" in err
@@ -329,3 +334,13 @@ def test_an_own_model_is_also_a_model_in_python() -> None:
     model = bayes_glm(normal(X), normal(Y, Z, quantity("Delta", open_low=True).symbol), (quantity("Delta", open_low=True),))
     found = replica.evaluate(model, {"V": float(np.sqrt(2) - 1)}, alpha=2, Delta=1)
     assert found["residual"] < 1e-12  # Gaussian prior, noise 1, alpha = 2: V = sqrt(2) - 1
+
+
+def test_the_models_of_the_documentation_are_models() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own_model.md").read_text()
+    blocks = [b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "return" in b]
+    assert len(blocks) == 3
+    for block in blocks:
+        namespace: dict[str, object] = {}
+        exec(compile(block, "docs/own_model.md", "exec"), namespace)
+        assert isinstance(namespace["build"](), replica.Model)  # type: ignore[operator]
