@@ -19,6 +19,7 @@ import replica
 from equations import slr_flow
 from replica import cli, gram_flow
 from replica.descent import classes, descent, evidence, trajectory
+from replica.figures import figure_of
 from replica.lower import function
 from replica.settings import resolve
 from replica.simulate.population import descend, draw_teacher
@@ -150,6 +151,8 @@ def test_linear_pure_may_exchange_key_and_value() -> None:
     np.testing.assert_allclose(found.risk.values[rests], 0.1 + 2 / 3, atol=1e-9)  # Delta + L/(L + nu)
     assert np.max(found.rate.values[rests]) < gram.NEUTRAL
     assert sum(e["count"] for e in classes(found)) == 24
+    panel = figure_of(found).axes[0]
+    assert panel.get_title() == "spiked" and sum(len(line.get_xdata()) for line in panel.lines) == 24
 
 
 @pytest.fixture
