@@ -183,6 +183,8 @@ def test_solve_json_names_the_manifold_and_the_rates(call, tmp_path: Path) -> No
 def test_mistakes_are_refused_in_a_sentence(call) -> None:
     with pytest.raises(replica.InputError, match="no vectors have the overlaps of the start 'mine'"):
         replica.solve("slr-flow", starts={"mine": GENERIC | {"m_k": 2.0}}, **LINEAR)
+    with pytest.raises(replica.InputError, match="no sampled route"):
+        replica.solve("slr-flow", settings=replica.Settings(route="sampled"), **LINEAR)
     with pytest.raises(replica.InputError, match="q_kv is missing"):
         trajectory({k: v for k, v in GENERIC.items() if k != "q_kv"}, [1.0], **LINEAR)
     with pytest.raises(replica.InputError, match="times must increase"):
