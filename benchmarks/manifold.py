@@ -52,11 +52,7 @@ def _end(e: dict) -> str:
 
 def figure() -> None:
     """The figure of every file there is."""
-    found = {}
-    for file in sorted(Path("results").glob("manifold_*.h5")):
-        dataset = replica.load(file)
-        options, length = dataset.attrs["options"], dataset.attrs["controls"]["L"]
-        found[options["activation"], options["rule"], int(length)] = dataset
+    found = [replica.load(file) for file in sorted(Path("results").glob("manifold_*.h5"))]
     save_figure(draw_manifold(found), Path("docs") / "manifold.png", force=True)
     print("wrote docs/manifold.png")
 

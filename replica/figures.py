@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from . import subspace_plot
+from . import manifold_plot, subspace_plot
 from .branch_map import is_branch_map
 from .branch_plot import draw_branches
 from .check_plot import split_checks, with_checks
@@ -31,6 +31,8 @@ def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:
         return draw_curve(dataset, y)
     if subspace_plot.is_ascent(dataset):
         return subspace_plot.draw_check(dataset)
+    if manifold_plot.is_evidence(dataset):
+        return manifold_plot.draw_manifold([dataset])
     if subspace_plot.is_sign_diagram(dataset):
         return subspace_plot.draw_sign(dataset)
     return draw_phase(dataset, y) if is_phase_diagram(dataset) else draw(dataset, y)

@@ -274,6 +274,8 @@ def judged(status: Status, risk: float, error: float, bound: tuple[float, float]
 def fixed_points(model: Model, values: Mapping[str, float], starts: Mapping[str, np.ndarray], settings: Settings) -> list[dict[str, Any]]:
     """The ends of the flow from each start (overlaps in order), as the fields of a ``solve.Branch``."""
     assert model.gram is not None
+    if settings.route != "exact":
+        raise InputError(f"{model.name} has no sampled route: use route='exact'")
     names, trained = [q.name for q in model.overlaps], model.gram.trained
     at = {name: dict(zip(names, map(float, start), strict=True)) for name, start in starts.items()}
     whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in at.items()])

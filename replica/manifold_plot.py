@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,28 +15,33 @@ from .plot import COLOURS, new_figure
 SMALLEST = 1e-16
 
 
-def draw_manifold(found: Mapping[tuple[str, str, int], xr.Dataset]) -> Any:
-    """Dots: the largest cross term at the end, against its value at the start; one panel per location rule, one colour per activation."""
-    rules = list(dict.fromkeys(rule for _, rule, *_ in found))
-    activations = list(dict.fromkeys(activation for activation, *_ in found))
+def is_evidence(dataset: xr.Dataset) -> bool:
+    return dataset.attrs.get("kind") == "evidence"
+
+
+def draw_manifold(found: Sequence[xr.Dataset]) -> Any:
+    """The largest cross term at the end of every start; one panel per location rule, one column per activation and L.
+
+    Dots rest, crosses still move when their time is up.
+
+    Parameters
+    ----------
+    found : sequence of datasets of ``descent.evidence``
+    """
+    rules = list(dict.fromkeys(dataset.attrs["options"]["rule"] for dataset in found))
     figure, axes = new_figure(len(rules))
     for panel, rule in zip(axes, rules, strict=True):
-        for (activation, its_rule, _), dataset in found.items():
-            if its_rule != rule:
-                continue
+        columns = [dataset for dataset in found if dataset.attrs["options"]["rule"] == rule]
+        for i, dataset in enumerate(columns):
             rests = dataset.status.values == Status.SUCCESSFUL.code
-            x = _largest_cross(dataset.initial.values)
+            x = i + np.linspace(-0.35, 0.35, len(rests))
             y = np.maximum(dataset.cross.values, SMALLEST)
-            colour = COLOURS[activations.index(activation) % len(COLOURS)]
-            panel.plot(x[rests], y[rests], "o", color=colour, markersize=2, label=activation)
-            panel.plot(x[~rests], y[~rests], "x", color=colour, markersize=4)
-        panel.set(xlabel="largest cross term at the start", ylabel="at the end", xscale="log", yscale="log", title=rule, ylim=(SMALLEST / 3, 30))
-        entries = dict(zip(*panel.get_legend_handles_labels()[::-1], strict=True))
-        panel.legend(entries.values(), entries.keys(), frameon=False, loc="center left", markerscale=2)
+            panel.plot(x[rests], y[rests], "o", color=COLOURS[0], markersize=2)
+            panel.plot(x[~rests], y[~rests], "x", color=COLOURS[1], markersize=3)
+        names = [f"{d.attrs['options']['activation']}, $L={d.attrs['controls']['L']:g}$" for d in columns]
+        panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", fontsize=7)
+        panel.set(ylabel="largest cross term at the end", yscale="log", title=rule, ylim=(SMALLEST / 3, 30))
+        panel.plot([], [], "o", color=COLOURS[0], markersize=2, label="at rest")
+        panel.plot([], [], "x", color=COLOURS[1], markersize=3, label="still moving")
+        panel.legend(frameon=False, loc="center left")
     return figure
-
-
-def _largest_cross(initial: np.ndarray) -> np.ndarray:
-    """Of k.v*, v.k*, k.v; the teacher lies along the last axis (k*... v* last)."""
-    k, v = initial[:, 0], initial[:, 1]
-    return np.max(np.abs(np.stack([k[:, 0], v[:, 1], np.sum(k * v, axis=1)])), axis=0)

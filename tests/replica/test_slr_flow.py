@@ -19,6 +19,7 @@ import replica
 from equations import slr_flow
 from replica import cli, gram_flow
 from replica.descent import classes, descent, evidence, trajectory
+from replica.figures import figure_of
 from replica.lower import function
 from replica.settings import resolve
 from replica.simulate.population import descend, draw_teacher
@@ -150,6 +151,8 @@ def test_linear_pure_may_exchange_key_and_value() -> None:
     np.testing.assert_allclose(found.risk.values[rests], 0.1 + 2 / 3, atol=1e-9)  # Delta + L/(L + nu)
     assert np.max(found.rate.values[rests]) < gram.NEUTRAL
     assert sum(e["count"] for e in classes(found)) == 24
+    panel = figure_of(found).axes[0]
+    assert panel.get_title() == "spiked" and sum(len(line.get_xdata()) for line in panel.lines) == 24
 
 
 @pytest.fixture
@@ -180,6 +183,8 @@ def test_solve_json_names_the_manifold_and_the_rates(call, tmp_path: Path) -> No
 def test_mistakes_are_refused_in_a_sentence(call) -> None:
     with pytest.raises(replica.InputError, match="no vectors have the overlaps of the start 'mine'"):
         replica.solve("slr-flow", starts={"mine": GENERIC | {"m_k": 2.0}}, **LINEAR)
+    with pytest.raises(replica.InputError, match="no sampled route"):
+        replica.solve("slr-flow", settings=replica.Settings(route="sampled"), **LINEAR)
     with pytest.raises(replica.InputError, match="q_kv is missing"):
         trajectory({k: v for k, v in GENERIC.items() if k != "q_kv"}, [1.0], **LINEAR)
     with pytest.raises(replica.InputError, match="times must increase"):
