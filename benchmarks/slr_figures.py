@@ -25,7 +25,7 @@ RESULTS, DOCS = Path("results"), Path(__file__).parents[1] / "docs"
 ACTIVATIONS = ("bayes", "softmax", "softplus", "sigmoid", "erf", "relu", "linear")
 SPIKES = np.linspace(0.25, 5, 20)
 LENGTHS = (2, 3, 4, 5, 7, 10, 14, 20, 30, 40, 50)
-STRONG = np.linspace(0.5, 40, 80)
+STRONG = np.linspace(1, 40, 40)
 DELTA = 0.01
 SETTINGS = {"nu1": {"rule": "spiked", "nu": 1}, "nu2": {"rule": "spiked", "nu": 2}, "max": {"rule": "max", "nu": "inf"}}
 TITLES = {"nu1": r"spiked, $\nu=1$", "nu2": r"spiked, $\nu=2$", "max": r"max, $\nu=\infty$"}
@@ -119,13 +119,13 @@ def finite() -> None:
 
 
 def gap() -> None:
-    """Softmax below (L-1)/2 e^{-nu/4}, linear attention at L/nu."""
+    """Softmax at its best scale sqrt(nu), which is the Bayes predictor, below (L-1)/2 e^{-nu/4}; linear attention at L/nu."""
     drawing, panels = new_figure(2)
-    risks = {a: least("slr_gap", {"L": [2, 10], "nu": STRONG}, a) for a in ("softmax", "linear")}
+    risks = {a: least("slr_gap", {"L": [2, 10], "nu": STRONG}, a) for a in ("bayes", "linear")}
     for panel, length in zip(panels, (2, 10), strict=True):
         panel.semilogy(STRONG, risks["linear"].sel(L=length), color=COLOURS[1], linestyle="--", label="linear, best scale")
         panel.semilogy(STRONG, length / STRONG, color=COLOURS[1], linewidth=0.8, linestyle=":", label=r"$L/\nu$")
-        panel.semilogy(STRONG, risks["softmax"].sel(L=length), color=COLOURS[0], label="softmax = Bayes")
+        panel.semilogy(STRONG, risks["bayes"].sel(L=length), color=COLOURS[0], label="softmax = Bayes")
         bound = (length - 1) / 2 * np.exp(-STRONG / 4)
         panel.semilogy(STRONG, bound, color="black", linewidth=0.8, linestyle="--", label=r"bound $\frac{L-1}{2}\,e^{-\nu/4}$")
         panel.set(xlabel=r"spike strength $\nu$", ylabel=r"excess risk $R-\Delta$", title=f"$L={length}$", ylim=(1e-5, 3))
