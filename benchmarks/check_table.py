@@ -57,6 +57,7 @@ SETTINGS = (
     (BAYES, bayes("spiked", 2, "1", 0.75, 0.1)),
     (BAYES, bayes("spiked", 4, "2", 2, 0.1)),
     (BAYES, bayes("max", 3, "inf", 1.5, 0.1)),
+    (BAYES, bayes("max", 2, "2", 2, 0.1)),
     (UNSTABLE, erm("linear_pure", "spiked", 2, "1", 3, 1, 1)),
     (UNSTABLE, erm("softmax", "spiked", 2, "1", 1.5, 0.01, 0.01)),
     (UNSTABLE, erm("linear", "spiked", 2, "1", 2, 0.02, 0.02)),
