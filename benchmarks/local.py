@@ -81,8 +81,8 @@ def draw(runs: list[tuple[float, xr.Dataset]], erm: dict[float, tuple[float, flo
         panel.axvspan(limits.alpha_IT, limits.alpha_alg, color=SHADE, alpha=0.4, linewidth=0, label="hard phase")
         if mine:
             for name, colour in (("uninformed", COLOURS[0]), ("informed", COLOURS[1])):
-                values = [landscape.cosines_of(s) for s in posterior]
-                panel.plot(FINE, [next(v[1] for n, v in value.items() if name in n) for value in values], color=colour, label=f"{name} branch")
+                on_branch = [v for p in posterior for n, (_, v) in landscape.cosines_of(p).items() if name in n.split("+")]
+                panel.plot(FINE, on_branch, color=colour, label=f"{name} branch")
         else:
             panel.plot(list(erm), [v for _, v in erm.values()], color=COLOURS[2], label="replica-symmetric theory")
         for i, (start, mark) in enumerate((("blind", "o"), ("informed", "^"))):

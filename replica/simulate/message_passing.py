@@ -33,7 +33,7 @@ class Settled(enum.Enum):
     """How message passing ended."""
 
     CONVERGED = "converged"
-    MAX_STEPS = "not converged: the largest number of steps was reached"
+    MAX_STEPS = "not converged: the largest number of steps was reached, use more damping or more steps"
     NON_FINITE = "not converged: the messages are not finite"
 
 
