@@ -80,9 +80,10 @@ def test_the_slope_of_the_prior_term_is_the_posterior_variance() -> None:
     ("channel", "z_out"),
     [
         (sp.Eq(Y, sp.sign(Z)), lambda w, v: [norm.cdf(s * w / np.sqrt(v)) for s in (1, -1)]),
-        (
+        pytest.param(
             sp.Eq(Y, sp.sign(sp.Abs(Z) - sp.Rational(7, 10))),
             lambda w, v: [p := norm.cdf((0.7 - w) / np.sqrt(v)) - norm.cdf((-0.7 - w) / np.sqrt(v)), 1 - p],
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             {1: sp.erfc(-Z) / 2, 0: sp.erfc(Z) / 2},
