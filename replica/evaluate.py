@@ -21,9 +21,9 @@ from equations.nodes import Average, Below, Bound, LineIntegral, MellinIntegral,
 from equations.planted import PlantedAverage, Slope
 from equations.scalar_prox import ProxSlope, ProxValue, curvature_of, slope_of
 from equations.stable import LogSumExp
-from solvers import quadrature
+from solvers import quadrature, scalar_prox
 
-from . import placement, planted, scalar_prox
+from . import placement, planted
 from .contraction import matmul
 from .errors import LoweringError
 from .rule import Rule
