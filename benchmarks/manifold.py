@@ -5,7 +5,7 @@
 Each row is one setting: how many of the random starts (k, v with N(0, 1/4) coordinates in the space of k, v, k*, v*) rest on the manifold
 (largest cross term below 1e-6), rest elsewhere, or do not rest, and the distinct ends. Writes results/manifold_*.h5, and docs/manifold.png
 from all of them;
-"figure" does that alone. softmax with the max rule runs on coarser node sets, with a tenth of the starts: it is a hundred times slower.
+"figure" does that alone. softmax with the max rule runs on coarser node sets, with a tenth of the starts: it is a hundred times slower (hours).
 """
 
 from __future__ import annotations

@@ -33,6 +33,10 @@ NEAR = 1e-2
 """Newton's method may move a point by this fraction of its size; beyond, it would have gone to another one."""
 
 
+class _TooMany(Exception):
+    """The velocity was evaluated more than ``MOST_EVALUATIONS`` times."""
+
+
 class End(NamedTuple):
     """Where a flow ended: trained vectors, the time, and the evaluations of the velocity."""
 
@@ -78,26 +82,27 @@ def settle(velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest:
 
     Fast and slow directions differ by orders of magnitude (LSODA turns to implicit steps by itself).
     """
-    count = 0
+    count, y, time = 0, x0.ravel(), 0.0
 
     def flat(t: float, y: np.ndarray) -> np.ndarray:
         nonlocal count
         count += 1
+        if count > MOST_EVALUATIONS:
+            raise _TooMany
         return velocity(y.reshape(x0.shape)).ravel()
 
     def short(t: float, y: np.ndarray) -> float:
         return edge - float(np.max(np.linalg.norm(y.reshape(x0.shape), axis=1)))
 
-    def cheap(t: float, y: np.ndarray) -> float:
-        return MOST_EVALUATIONS - count
-
-    short.terminal = cheap.terminal = True  # type: ignore[attr-defined]
-    y, time = x0.ravel(), 0.0
-    for until in latest * PAUSES:
-        run = solve_ivp(flat, (time, until), y, method="LSODA", rtol=TOLERANCE, atol=TOLERANCE / 100, events=(short, cheap))
-        y, time = run.y[:, -1], float(run.t[-1])
-        if run.status != 0 or not np.max(np.abs(flat(time, y))) > REST:
-            break
+    short.terminal = True  # type: ignore[attr-defined]
+    try:
+        for until in latest * PAUSES:
+            run = solve_ivp(flat, (time, until), y, method="LSODA", rtol=TOLERANCE, atol=TOLERANCE / 100, events=short)
+            y, time = run.y[:, -1], float(run.t[-1])
+            if run.status != 0 or not np.max(np.abs(flat(time, y))) > REST:
+                break
+    except _TooMany:  # the point at the last pause is kept
+        count = MOST_EVALUATIONS
     return End(y.reshape(x0.shape), time, count)
 
 

@@ -64,9 +64,10 @@ def explicit(activation: str, rule: str, length: int, nu: float, w: np.ndarray, 
 @pytest.mark.parametrize(
     ("activation", "rule", "length", "nu"),
     [
-        ("erf_odd", "spiked", 2, 2.0), ("softmax", "spiked", 3, 2.0), ("linear", "max", 3, math.inf), ("erf_odd", "max", 3, 1.0),
-        pytest.param("erf_odd", "max", 2, 6.0, marks=pytest.mark.slow), pytest.param("softmax", "max", 3, math.inf, marks=pytest.mark.slow),
-        pytest.param("softmax", "max", 2, math.inf, marks=pytest.mark.slow), pytest.param("softmax", "spiked", 2, 1.0, marks=pytest.mark.slow),
+        ("erf_odd", "spiked", 2, 2.0), ("softmax", "spiked", 3, 2.0), ("erf_odd", "max", 3, 1.0),
+        pytest.param("linear", "max", 3, math.inf, marks=pytest.mark.slow), pytest.param("erf_odd", "max", 2, 6.0, marks=pytest.mark.slow),
+        pytest.param("softmax", "max", 3, math.inf, marks=pytest.mark.slow), pytest.param("softmax", "max", 2, math.inf, marks=pytest.mark.slow),
+        pytest.param("softmax", "spiked", 2, 1.0, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_risk_against_explicit_data(activation: str, rule: str, length: int, nu: float) -> None:
@@ -86,9 +87,9 @@ def test_risk_against_explicit_data(activation: str, rule: str, length: int, nu:
     symbols = [*places, *(q.symbol for q in model.controls)]
     rule_ = Rule(gaussian=41, line=121, mellin=161, focused=61)
     risk = float(function(symbols, model.exact(model.observables["risk"]), rule_)(*places.values(), *numbers))
-    mean, error = explicit(activation, rule, length, nu, w, 100_000, 3)
+    mean, error = explicit(activation, rule, length, nu, w, 60_000, 3)
     assert abs(risk - mean) < 4 * error
-    assert error < 0.03 * mean
+    assert error < 0.04 * mean
 
 
 @pytest.mark.parametrize("nu", [1.0, 2.0, 5.0, 40.0, math.inf])

@@ -44,6 +44,15 @@ def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
     assert np.abs(x[0, 2]) < 1e-10 and np.linalg.norm(x[0] - [0, 1, 0]) == pytest.approx(1)
 
 
+def test_a_flow_that_needs_too_many_evaluations_or_grows_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    grows = gram.settle(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
+    assert np.linalg.norm(grows.x) == pytest.approx(10, rel=1e-6)
+    assert grows.time == pytest.approx(np.log(10 / np.sqrt(2)), rel=1e-5)
+    monkeypatch.setattr(gram, "MOST_EVALUATIONS", 50)
+    turns = gram.settle(lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0)
+    assert turns.evaluations == 50 and turns.time == 0
+
+
 def test_a_step_on_the_sphere_keeps_lengths_and_follows_the_tangent() -> None:
     x, size = jnp.array([[0.6, 0.8, 0.0]]), jnp.array([1e-6])
     new = gram.step_on_spheres(forces, FIXED, x, size)
