@@ -14,8 +14,9 @@ from rich.console import Console
 from . import bayes_check, erm_check, own_check, own_model, store, subspace_check, user_check
 from .check import Report
 from .errors import InputError, SolveError
-from .kept import keeping
+from .kept import Kept, keeping
 from .settings import nearest, resolve
+from .trials import Trials
 from .work import Work
 
 Check = Callable[[dict[str, Any], dict[str, Any], Work], Report]
@@ -52,18 +53,27 @@ def _tell(text: str) -> None:
     typer.echo(f"replica: {text}", err=True)
 
 
+def _kept(trials: Trials, what: dict[str, Any], work: Work, compare: Callable[[Kept], tuple[Report, xr.Dataset]]) -> Report:
+    """A check whose trials are stored as they finish; ``what`` says which."""
+    with keeping(work, trials.sizes, trials.trials, what) as kept:
+        report, dataset = compare(kept)
+        kept.finish(dataset.assign_attrs(work.attrs))
+    return report
+
+
 def _trials(check: Any) -> Check:
     """A check by independent trials at several D."""
 
     def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
         planned = check.plan(given, **options)
         what = {"kind": "check", "model": check.MODEL, "settings": planned.settings()}
-        with keeping(work, planned.trials.sizes, planned.trials.trials, what) as kept:
+
+        def compare(kept: Kept) -> tuple[Report, xr.Dataset]:
             largest, size = max(planned.trials.sizes), planned.memory() / 1e6
             _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
-            report, dataset = check.check(planned, _tell, kept)
-            kept.finish(dataset.assign_attrs(work.attrs))
-        return report
+            return check.check(planned, _tell, kept)
+
+        return _kept(planned.trials, what, work, compare)
 
     return perform
 
@@ -91,8 +101,10 @@ def _user(path: Path, model: str | None) -> Check:
 def _own(model: str) -> Check:
     """The check of a user's own model by the simulation in its file."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any]) -> tuple[Report, xr.Dataset]:
-        return own_check.check(own_check.plan(model, given, **options), tell=_tell)
+    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+        planned = own_check.plan(model, given, **options)
+        what = {"kind": "check", "model": planned.model.name, "settings": own_check.what(planned), "source_sha256": planned.source.sha256}
+        return _kept(planned.trials, what, work, lambda kept: own_check.check(planned, _tell, kept))
 
     return perform
 

@@ -14,6 +14,7 @@ from equations import Model, Source
 from . import trials as trial_runs
 from .check import Report
 from .errors import InputError
+from .kept import Kept
 from .own_model import named, simulation
 from .settings import nearest, printable, resolve
 from .solve import solve
@@ -46,21 +47,25 @@ def plan(name: str, given: Mapping[str, Any], start: str = "best", **how: Any) -
     return Plan(model, source, values, trial_runs.plan(**how), simulate, start)
 
 
-def check(planned: Plan, tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
+def what(planned: Plan) -> dict[str, Any]:
+    """What is run."""
+    runs = {"D": list(planned.trials.sizes), "trials": planned.trials.trials, "seed": planned.trials.seed, "start": planned.start}
+    return dict(planned.model.options) | printable(planned.values) | runs
+
+
+def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     model = planned.model
     solution = solve(model, **planned.values)
     branch = branch_of(solution, planned.start, planned.source.file)
     tell("theory: done")
     expected = {**branch.overlaps, **branch.observables}
-    results = trial_runs.run(planned.trials, lambda D, rng: _trial(planned, D, rng, expected), tell)
+    results = trial_runs.run(planned.trials, lambda D, rng: _trial(planned, D, rng, expected), tell, kept)
     rows = tuple(trial_runs.compared(planned.trials, n, values, expected[n], branch.error[n]) for n, values in results.items())
     lost = [n for n, values in results.items() if not np.all(np.isfinite(values))]
     problems = (f"simulate() returned numbers that are not finite for {', '.join(lost)}",) if lost else ()
-    runs = {"D": list(planned.trials.sizes), "trials": planned.trials.trials, "seed": planned.trials.seed, "start": planned.start}
-    settings = dict(model.options) | printable(planned.values) | runs
     reasons = ("there are several branches here: choose one with --start",) if len(solution.branches) > 1 else ()
-    report = Report(model.name, settings, rows, {}, problems=problems, reasons=reasons)
+    report = Report(model.name, what(planned), rows, {}, problems=problems, reasons=reasons)
     return report, trial_runs.to_dataset(planned.trials, results, {}, {}, report, solution)
 
 
