@@ -110,8 +110,10 @@ def finite() -> None:
             begun = time.perf_counter()
             draw_trained(panel, trained(name, activation), f"{activation}, best ridge", colour, marker)
             print(f"{name} {activation}: {time.perf_counter() - begun:.0f} s", flush=True)
-        panel.set(xlabel=r"sample ratio $\alpha=N/D$", ylabel="test risk $R$", title=rf"{TITLES[name]}, $L=3$, $\Delta={DELTA}$", ylim=(0, 1.3))
-    legend_above(drawing, panels[0], 5)
+        panel.set(xlabel=r"sample ratio $\alpha=N/D$", ylabel="test risk $R$", title=rf"{TITLES[name]}, $L=3$, $\Delta={DELTA}$", ylim=(0, 1.05))
+    for marker, meaning in (("o", "RS suspect: see its status"), ("x", "search for the ridge stopped")):
+        panels[0].plot([], [], marker, color="grey", markerfacecolor="white", label=meaning)
+    legend_above(drawing, panels[0], 4)
     save_figure(drawing, DOCS / "slr_finite.png", force=True)
 
 
