@@ -49,9 +49,9 @@ def population() -> None:
     """Every activation in three settings."""
     drawing, panels = new_figure(3)
     columns = {
-        "slr_spiked": (r"spiked, $L=2$", "nu", SPIKES, {"L": 2}),
-        "slr_max": (r"max, $\nu=\infty$", "L", LENGTHS, {"rule": "max", "nu": "inf"}),
-        "slr_lengths": (r"spiked, $L$ uniform on 1, 2, 3", "nu", SPIKES, {"L": "1:1/3,2:1/3,3:1/3"}),
+        "slr_population_spiked": (r"spiked, $L=2$", "nu", SPIKES, {"L": 2}),
+        "slr_population_max": (r"max, $\nu=\infty$", "L", LENGTHS, {"rule": "max", "nu": "inf"}),
+        "slr_population_lengths": (r"spiked, $L$ uniform on 1, 2, 3", "nu", SPIKES, {"L": "1:1/3,2:1/3,3:1/3"}),
     }
     for panel, (name, (title, control, values, given)) in zip(panels, columns.items(), strict=True):
         for i, activation in enumerate(ACTIVATIONS):

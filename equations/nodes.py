@@ -249,7 +249,7 @@ class TokenAverage(Bound):
     @property
     def free_symbols(self) -> set[sp.Basic]:
         common, planted, others, _ = self.parameters[1:]
-        hidden = {self.variable, LOG_PRIOR, *LOG_PRIOR.free_symbols} | {law[0] for law in common}
+        hidden: set[sp.Basic] = {self.variable, *(law[0] for law in common)} | LOG_PRIOR.free_symbols
         hidden |= {s for law in (*planted, *others) for s in (law[0], *law[0].free_symbols)}
         laws = set().union(*(p.free_symbols for group in (common, planted, others) for law in group for p in law[1:]))
         return {s for s in (self.body.free_symbols | laws | self.parameters[0].free_symbols) - hidden if not isinstance(s, sp.Indexed)}

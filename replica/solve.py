@@ -261,7 +261,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     if built.path == "flow":
         with double_precision():
-            return json_safe(flow.evaluation(built, values, at))
+            return json_safe((gram_flow if built.gram else flow).evaluation(built, values, at))
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
         state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))

@@ -11,7 +11,10 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+SLOW = [path for path in NOTEBOOKS if json.loads(path.read_text())["metadata"].get("slow")]
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p in SLOW else []) for p in NOTEBOOKS])
 def test_notebook(path: Path) -> None:
     notebook = json.loads(path.read_text())
     cells, small = notebook["cells"], notebook["metadata"].get("small", {})

@@ -54,8 +54,6 @@ def test_the_channel_of_slr_bayes_is_the_sum_over_the_law() -> None:
 
 
 def test_where_a_law_is_refused() -> None:
-    with pytest.raises(InputError, match="rule = spiked only"):
-        replica.solve("slr-bayes", alpha=1, L=MIX, nu=1, Delta=0.1, rule="max")
     with pytest.raises(InputError, match="takes one number for L"):
         replica.solve("subspace", theta=1, r=0.1, d=10, L=MIX)
     with pytest.raises(InputError, match="no sampled route"):
