@@ -55,6 +55,8 @@ def population() -> None:
     }
     for panel, (name, (title, control, values, given)) in zip(panels, columns.items(), strict=True):
         for i, activation in enumerate(ACTIVATIONS):
+            if activation == "relu" and "rule" in given:  # slr-population has no slope for its bend in the max rule
+                continue
             risk = least(name, {control: values}, activation, **given)
             panel.plot(values, risk, color=COLOURS[i % 7], linestyle=STYLES[i % 5], label="Bayes" if activation == "bayes" else activation)
         symbol = r"spike strength $\nu$" if control == "nu" else "tokens $L$"

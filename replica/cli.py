@@ -42,6 +42,7 @@ from .work import Work
 EXIT_CODES = "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input or no place to write; 130 interrupted."
 app = typer.Typer(add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
 
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A name from `replica models`, or the path of a .py file with a model of yours.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="name=value; a control or an option of the model. Repeat it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
@@ -84,7 +85,8 @@ def models(as_json: Json = False) -> None:
 
 @app.command()
 def show(
-    model: str, settings: Set = None, latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX document.")] = False, as_json: Json = False
+    model: ModelName, settings: Set = None, as_json: Json = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX document.")] = False,
 ) -> None:  # fmt: skip
     """Print a model: setting, free energy, derived equations, sources.
 
@@ -100,13 +102,15 @@ def show(
 
 @app.command()
 def solve(
-    model: str, settings: Set = None, as_json: Json = False,
+    model: ModelName, settings: Set = None, as_json: Json = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Also store the branches in this HDF5 file.")] = None,
     force: Force = False, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0, max_steps: MaxSteps = 100_000, route: Route = "exact",
 ) -> None:  # fmt: skip
     """Solve one point from every start.
 
     Example: replica solve slr-bayes --set alpha=1.4 --set L=4 --set nu=1 --set Delta=1e-4
+
+    Example: replica solve ./my_model.py --set alpha=1.4
     """
     if output is not None:
         store.check_target(output, force)
@@ -124,7 +128,7 @@ def solve(
 
 @app.command()
 def sweep(
-    model: str, output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
+    model: ModelName, output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
     over: Annotated[list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")],
     settings: Set = None, warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None, force: Force = False,
     resume: Resume = False, dask: Dask = None, tol: Tol = 1e-10, accuracy: Accuracy = None, damping: Damping = 0.0,
@@ -158,7 +162,7 @@ def sweep(
 
 @app.command("eval")
 def evaluate_at(
-    model: str, at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "", settings: Set = None, as_json: Json = False
+    model: ModelName, at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "", settings: Set = None, as_json: Json = False
 ) -> None:  # fmt: skip
     """Evaluate everything a model defines at given overlaps, without iterating.
 
@@ -208,7 +212,7 @@ def plot(
 
 @app.command()
 def phase(
-    model: str, settings: Set = None, control: Annotated[str, typer.Option(help="The control whose thresholds are wanted.")] = "alpha",
+    model: ModelName, settings: Set = None, control: Annotated[str, typer.Option(help="The control whose thresholds are wanted.")] = "alpha",
     over: Annotated[list[str] | None, typer.Option("--over", help="name=start:stop:num[:log]; a second control, with -o.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")] = None, force: Force = False,
     within: Annotated[str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")] = None,

@@ -1,12 +1,15 @@
-"""All numerics in float64, without touching the global configuration; hypothesis without a deadline."""
+"""All numerics in float64, without touching the global configuration; hypothesis without a deadline; the command line in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import jax
 import pytest
 from hypothesis import settings
+
+from replica import cli
 
 settings.register_profile("replica", deadline=None, max_examples=50)
 settings.load_profile("replica")
@@ -22,3 +25,17 @@ def float64() -> Iterator[None]:
     """Every test runs in float64."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
+
+    def run(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["replica", *args])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(end.value.code or 0), out, err
+
+    return run

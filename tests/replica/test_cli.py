@@ -9,28 +9,13 @@ import h5py
 import pytest
 
 import replica
-from replica import cli
 
 WIGNER = ["solve", "spiked-wigner", "--set", "snr=2"]
 BAYES = ["--set", "L=4", "--set", "nu=1", "--set", "Delta=0.01"]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
-
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["replica", *args])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return call
-
-
-def test_solve_json_contract(run) -> None:
-    code, out, _ = run("solve", "slr-bayes", "--set", "alpha=1", *BAYES, "--json")
+def test_solve_json_contract(command) -> None:
+    code, out, _ = command("solve", "slr-bayes", "--set", "alpha=1", *BAYES, "--json")
     assert code == 0
     result = json.loads(out)
     assert {"model", "controls", "branches", "best"} <= result.keys()
@@ -45,8 +30,8 @@ def test_solve_json_contract(run) -> None:
     assert isinstance(branch["steps"], int)
 
 
-def test_population_json_names_scale_and_offset(run) -> None:
-    code, out, _ = run(
+def test_population_json_names_scale_and_offset(command) -> None:
+    code, out, _ = command(
         "solve", "slr-population", "--set", "activation=erf", "--set", "rule=spiked", "--set", "L=2", "--set", "nu=1", "--set", "Delta=0.1", "--json"
     )
     branch = json.loads(out)["branches"][0]
@@ -56,8 +41,8 @@ def test_population_json_names_scale_and_offset(run) -> None:
     assert branch["observables"]["risk"] == pytest.approx(0.49799692, abs=1e-6)
 
 
-def test_eval_json(run) -> None:
-    code, out, _ = run("eval", "slr-bayes", "--set", "alpha=1", *BAYES, "--at", "q_k=0.26904462,q_v=0.33635035", "--json")
+def test_eval_json(command) -> None:
+    code, out, _ = command("eval", "slr-bayes", "--set", "alpha=1", *BAYES, "--at", "q_k=0.26904462,q_v=0.33635035", "--json")
     result = json.loads(out)
     assert code == 0
     assert result["residual"] < 1e-7
@@ -66,24 +51,24 @@ def test_eval_json(run) -> None:
     assert {"conjugates", "observables"} <= result.keys()
 
 
-def test_show_prints_derived_equations_and_sources(run) -> None:
-    code, out, _ = run("show", "slr-bayes")
+def test_show_prints_derived_equations_and_sources(command) -> None:
+    code, out, _ = command("show", "slr-bayes")
     assert code == 0
     for word in ("Setting", "Free energy", "Equations (derived)", "q_k_hat =", "q_v =", "Sources", "2509.21936"):
         assert word in out
 
 
-def test_show_keeps_every_integral(run) -> None:
+def test_show_keeps_every_integral(command) -> None:
     """Named integrals carry their variables, so the average over the label y around them stays visible."""
-    _, out, _ = run("show", "slr-bayes")
+    _, out, _ = command("show", "slr-bayes")
     where = out.split("where")[1].split("Observables")[0]
     assert "E[" in where and "y ~ N(0, Delta + 1)" in where
     assert "I_1(s, y)" in where
 
 
 @pytest.mark.parametrize("model", ["slr-bayes", "spiked-wigner", "slr-population"])
-def test_show_latex_is_balanced(run, model: str) -> None:
-    _, out, _ = run("show", model, "--latex")
+def test_show_latex_is_balanced(command, model: str) -> None:
+    _, out, _ = command("show", model, "--latex")
     assert out.startswith("\\documentclass")
     assert out.count("\\begin{equation*}") == out.count("\\end{equation*}") >= 3
     assert out.count("\\left") == out.count("\\right")
@@ -91,46 +76,46 @@ def test_show_latex_is_balanced(run, model: str) -> None:
     assert out.isascii()
 
 
-def test_version(run) -> None:
-    code, out, _ = run("--version")
+def test_version(command) -> None:
+    code, out, _ = command("--version")
     assert code == 0 and out.startswith("replica-solver 0.") and "jax" in out
 
 
-def test_models_table_and_json(run) -> None:
-    assert "slr-bayes" in run("models")[1]
-    assert json.loads(run("models", "--json")[1]).keys() == replica.equations.MODELS.keys()
+def test_models_table_and_json(command) -> None:
+    assert "slr-bayes" in command("models")[1]
+    assert json.loads(command("models", "--json")[1]).keys() == replica.equations.MODELS.keys()
 
 
-def test_sweep_plot_and_python_m(run, tmp_path: Path) -> None:
+def test_sweep_plot_and_python_m(command, tmp_path: Path) -> None:
     file, figure = tmp_path / "w.h5", tmp_path / "w.png"
-    assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))[0] == 0
-    assert run("plot", str(file), "-o", str(figure), "--y", "mse")[0] == 0
+    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))[0] == 0
+    assert command("plot", str(file), "-o", str(figure), "--y", "mse")[0] == 0
     assert figure.stat().st_size > 5000
-    code, _, err = run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))
+    code, _, err = command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))
     assert code == 2
     assert "--force" in err and "--resume" in err
-    assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume")[:2] == (0, f"{file}: 12 points, 0 failed\n")
-    code, _, err = run("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume", "--tol", "1e-9")
+    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume")[:2] == (0, f"{file}: 12 points, 0 failed\n")
+    code, _, err = command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume", "--tol", "1e-9")
     assert code == 2 and "settings.tol is 1e-10 there and 1e-09 here" in err
-    assert run("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
+    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
     assert replica.load(file).sizes["snr"] == 3
-    command = json.loads(run("info", str(file), "--json")[1])["command"]
+    command = json.loads(command("info", str(file), "--json")[1])["command"]
     assert command == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
-    assert run("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (0, f"{tmp_path / 'w.csv'}\n")
+    assert command("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (0, f"{tmp_path / 'w.csv'}\n")
     done = subprocess.run([sys.executable, "-m", "replica", "models", "--json"], capture_output=True, text=True, check=True)
     assert "spiked-wigner" in done.stdout
 
 
-def test_solve_stores_its_branches(run, tmp_path: Path) -> None:
+def test_solve_stores_its_branches(command, tmp_path: Path) -> None:
     file = tmp_path / "point.h5"
-    assert run(*WIGNER, "-o", str(file))[0] == 0
+    assert command(*WIGNER, "-o", str(file))[0] == 0
     stored = replica.load(file)
     assert float(stored.q[0]) == pytest.approx(0.6184475093, abs=1e-8)
     assert stored.attrs["command"].startswith("replica solve spiked-wigner")
 
 
-def test_failure_is_exit_code_1_with_its_status(run) -> None:
-    code, out, err = run(*WIGNER, "--max-steps", "2", "--json")
+def test_failure_is_exit_code_1_with_its_status(command) -> None:
+    code, out, err = command(*WIGNER, "--max-steps", "2", "--json")
     assert code == 1
     assert "maximum number of steps" in err
     assert json.loads(out)["best"] is None
@@ -180,10 +165,10 @@ BAD_SWEEPS = {
 
 
 @pytest.mark.parametrize("name", [*BAD, *BAD_SWEEPS])
-def test_bad_input_is_one_sentence_and_code_2(run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_one_sentence_and_code_2(command, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     args, words = (BAD | BAD_SWEEPS)[name]
-    code, out, err = run(*args)
+    code, out, err = command(*args)
     assert code == 2
     assert words in err
     assert err.startswith("replica: ")
@@ -192,17 +177,17 @@ def test_bad_input_is_one_sentence_and_code_2(run, name: str, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == [], "nothing is written"
 
 
-def test_plot_refuses_what_it_cannot_read(run, tmp_path: Path) -> None:
+def test_plot_refuses_what_it_cannot_read(command, tmp_path: Path) -> None:
     figure = str(tmp_path / "f.png")
     broken, foreign, good = tmp_path / "broken.h5", tmp_path / "foreign.h5", tmp_path / "good.h5"
     with h5py.File(foreign, "w") as handle:
         handle["x"] = [1.0]
     broken.write_bytes(foreign.read_bytes()[:700])
-    assert run("sweep", "spiked-wigner", "--over", "snr=1.5:2:3", "-o", str(good))[0] == 0
+    assert command("sweep", "spiked-wigner", "--over", "snr=1.5:2:3", "-o", str(good))[0] == 0
     cases = {str(broken): figure, str(foreign): figure, str(tmp_path / "none.h5"): figure, str(good): str(tmp_path / "f.docx")}
     for file, target in cases.items():
-        code, _, err = run("plot", file, "-o", target)
+        code, _, err = command("plot", file, "-o", target)
         assert code == 2, file
         assert len(err.strip().splitlines()) == 1
-    assert run("plot", str(good), "-o", figure, "--y", "mss")[0] == 2
+    assert command("plot", str(good), "-o", figure, "--y", "mss")[0] == 2
     assert not Path(figure).exists()

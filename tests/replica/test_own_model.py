@@ -16,7 +16,7 @@ import sympy as sp
 
 import replica
 from equations import X, Y, Z, bayes_glm, normal, quantity
-from replica import InputError, StoreError, cli, workers
+from replica import InputError, StoreError, workers
 from replica.settings import built
 
 DATA = Path(__file__).parents[1] / "data"
@@ -29,31 +29,17 @@ def rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader((DATA / name).read_text().splitlines()))
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
-
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["replica", *args])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return call
-
-
 # compressed sensing -------------------------------------------------------------------------------
 
 
-def test_solve_and_eval_from_the_command_line(run) -> None:
-    code, out, _ = run("solve", SENSING, "--set", "alpha=0.18", *GIVEN, "--json")
+def test_solve_and_eval_from_the_command_line(command) -> None:
+    code, out, _ = command("solve", SENSING, "--set", "alpha=0.18", *GIVEN, "--json")
     result = json.loads(out)
     assert code == 0 and result["model"] == "compressed-sensing" and len(result["branches"]) == 2
     assert result["risk"]["algorithmic"] == pytest.approx(0.045453156509, rel=1e-9)
     best = result["branches"][result["best"]]
     assert best["start"] == "informed" and best["overlaps"]["V"] == pytest.approx(1.82738384e-5, rel=1e-5)
-    code, out, _ = run("eval", SENSING, "--set", "alpha=0.18", *GIVEN, "--at", f"V={best['overlaps']['V']!r}", "--json")
+    code, out, _ = command("eval", SENSING, "--set", "alpha=0.18", *GIVEN, "--at", f"V={best['overlaps']['V']!r}", "--json")
     assert code == 0 and json.loads(out)["residual"] < 1e-10
     assert json.loads(out)["conjugates"]["q_hat"] == pytest.approx(0.18 / (1e-5 + best["overlaps"]["V"]), rel=1e-12)
 
@@ -89,47 +75,47 @@ def test_every_threshold(row: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_phase_diagram_and_curve(run, tmp_path: Path) -> None:
-    code, _, _ = run("phase", SENSING, "--over", "rho=0.1:0.6:3", "--set", "Delta=1e-5", "-o", str(tmp_path / "p.h5"), "--quiet")
+def test_phase_diagram_and_curve(command, tmp_path: Path) -> None:
+    code, _, _ = command("phase", SENSING, "--over", "rho=0.1:0.6:3", "--set", "Delta=1e-5", "-o", str(tmp_path / "p.h5"), "--quiet")
     lines = replica.load(tmp_path / "p.h5")
     assert code == 0 and lines.attrs["source_file"] == SENSING
     assert float(lines.alpha_alg.sel(rho=0.1)) == pytest.approx(0.207684, abs=1e-5)
     assert float(lines.alpha_inf.sel(rho=0.6)) == pytest.approx(0.689933, abs=1e-5)
-    code, _, _ = run("phase", SENSING, *GIVEN, "--curve", "-o", str(tmp_path / "c.h5"), "--quiet")
+    code, _, _ = command("phase", SENSING, *GIVEN, "--curve", "-o", str(tmp_path / "c.h5"), "--quiet")
     curve = replica.load(tmp_path / "c.h5")
     assert code == 0 and sorted(f["value"] for f in curve.attrs["folds"]) == pytest.approx([0.142820, 0.207684], abs=1e-5)
     assert float(curve.residual.max()) < 1e-9 and (curve.V > 0).all()
     assert float((curve.error_V / curve.V).max()) < 1e-3
 
 
-def test_show(run) -> None:
-    code, out, _ = run("show", SENSING)
+def test_show(command) -> None:
+    code, out, _ = command("show", SENSING)
     assert code == 0 and "q_hat = alpha/(Delta + V)" in out and "compressed_sensing.py" in out and "Phys. Rev. X" in out
-    code, out, _ = run("show", SENSING, "--latex")
+    code, out, _ = command("show", SENSING, "--latex")
     assert code == 0 and out.count("{") == out.count("}") and r"\hat q = \frac{\alpha}{\Delta + V}" in out
 
 
-def test_sweep_resume_and_a_file_that_was_changed(run, tmp_path: Path) -> None:
+def test_sweep_resume_and_a_file_that_was_changed(command, tmp_path: Path) -> None:
     """The text of the model is part of the settings, its place is not."""
     mine, moved, file = tmp_path / "mine.py", tmp_path / "moved.py", tmp_path / "x.h5"
     mine.write_text(Path(SENSING).read_text())
     sweep = ["--over", "alpha=0.15:0.25:3", *GIVEN, "-o", str(file), "--quiet"]
-    assert run("sweep", str(mine), *sweep)[0] == 0
+    assert command("sweep", str(mine), *sweep)[0] == 0
     stored = replica.load(file)
     assert stored.attrs["source_file"] == str(mine) and float(stored.V.sel(branch="uninformed")[-1]) == pytest.approx(8.12422616e-6, rel=1e-4)
     moved.write_text(mine.read_text())
-    assert run("sweep", str(moved), *sweep, "--resume")[0] == 0
+    assert command("sweep", str(moved), *sweep, "--resume")[0] == 0
     mine.write_text(mine.read_text() + "\n# changed\n")
     with pytest.raises(StoreError, match=r"other settings \(source_sha256 is \w+ there and \w+ here\)"):
         replica.sweep(str(mine), over={"alpha": [0.15, 0.2, 0.25]}, file=file, resume=True, **AT)
 
 
-def test_check_by_the_simulation_in_the_file_and_by_measurements(run, tmp_path: Path) -> None:
-    code, out, _ = run("check", SENSING, "--D", "250,500,1000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
+def test_check_by_the_simulation_in_the_file_and_by_measurements(command, tmp_path: Path) -> None:
+    code, out, _ = command("check", SENSING, "--D", "250,500,1000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
     assert code == 0 and "agree" in out and "mmse" in out
     table = tmp_path / "runs.csv"
     table.write_text("alpha,V,V_error\n0.18,0.0455,0.001\n0.2,0.06,0.001\n")
-    code, out, err = run("check", SENSING, "--csv", str(table), *GIVEN, "--start", "uninformed")
+    code, out, err = command("check", SENSING, "--csv", str(table), *GIVEN, "--start", "uninformed")
     assert code == 1 and "disagree" in err and "V at alpha=0.2" in err and "alpha=0.18" not in err
 
 
@@ -194,8 +180,8 @@ def test_logistic_regression() -> None:
 
 
 @pytest.mark.slow
-def test_check_of_logistic_regression(run) -> None:
-    code, out, _ = run("check", CLASSIFICATION, "--D", "200,400,800", "--trials", "10", "--set", "alpha=2", "--set", "lam=0.1")
+def test_check_of_logistic_regression(command) -> None:
+    code, out, _ = command("check", CLASSIFICATION, "--D", "200,400,800", "--trials", "10", "--set", "alpha=2", "--set", "lam=0.1")
     assert code == 0 and "agree" in out and "risk" in out
 
 
@@ -238,8 +224,8 @@ def test_sign_of_a_product() -> None:
 
 
 @pytest.mark.slow
-def test_a_free_energy_is_shown_and_evaluated(run) -> None:
-    code, out, _ = run("show", PRODUCT)
+def test_a_free_energy_is_shown_and_evaluated(command) -> None:
+    code, out, _ = command("show", PRODUCT)
     assert code == 0 and "q = 1 - 1/(q_hat + 1)" in out.replace("q = 1 - 1/(1 + q_hat)", "q = 1 - 1/(q_hat + 1)")
     found = replica.evaluate(PRODUCT, {"q": 0.242706}, alpha=3)
     assert found["residual"] < 1e-6 and found["spectral_radius"] < 1
@@ -283,35 +269,35 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_sentence_with_the_file_and_code_2(run, name: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_sentence_with_the_file_and_code_2(command, name: str, tmp_path: Path) -> None:
     text, message = MISTAKES[name]
     (tmp_path / "mine.py").write_text(HEAD + text + "\n")
-    code, out, err = run("solve", str(tmp_path / "mine.py"), "--set", "alpha=1")
+    code, out, err = command("solve", str(tmp_path / "mine.py"), "--set", "alpha=1")
     assert code == 2 and not out and err.startswith("replica: ") and err.count("\n") == 1
     assert re.search(message, err), err
 
 
-def test_what_is_not_finite_is_named(run, tmp_path: Path) -> None:
+def test_what_is_not_finite_is_named(command, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(HEAD + "def build(): return raw(channel=alpha.symbol * sqrt(q.symbol - 0.5))\n")
-    code, _, err = run("solve", str(mine), "--set", "alpha=1")
+    code, _, err = command("solve", str(mine), "--set", "alpha=1")
     assert code == 2 and re.search(r"mine\.py: q_hat is nan at the uninformed start \(q = 0\.001\): check its formula there", err), err
 
 
-def test_names_values_and_simulations_that_are_wrong(run, tmp_path: Path) -> None:
+def test_names_values_and_simulations_that_are_wrong(command, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     body = "OPTIONS = {'kind': ('a', 'b')}\ndef build(kind='a'): return raw()\ndef simulate(controls, D, generator): return {'p': 1}\n"
     mine.write_text(HEAD + body)
     for given, message in (("alhpa=1", "no control 'alhpa': did you mean alpha"), ("alpha=x", "not a number"), ("kind=c", "no kind 'c'")):
-        code, _, err = run("solve", str(mine), "--set", given)
+        code, _, err = command("solve", str(mine), "--set", given)
         assert code == 2 and message in err, err
     assert replica.solve(str(mine), alpha=1, kind="b").model.options == {"kind": "b"}
-    code, _, err = run("check", str(mine), "--set", "alpha=1")
+    code, _, err = command("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "simulate() returned 'p', which is no overlap or observable of mine" in err
     mine.write_text(HEAD + "def build(): return raw()\n")
-    code, _, err = run("check", str(mine), "--set", "alpha=1")
+    code, _, err = command("check", str(mine), "--set", "alpha=1")
     assert code == 2 and "has no simulate(): add simulate(controls, D, generator)" in err and "--csv FILE" in err
-    code, _, err = run("solve", str(tmp_path / "none.py"))
+    code, _, err = command("solve", str(tmp_path / "none.py"))
     assert code == 2 and "cannot read the model" in err and "none.py" in err
 
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from scipy.stats import norm
 
 import replica
 from equations import slr_flow
-from replica import cli, gram_flow
+from replica import gram_flow
 from replica.descent import classes, descent, evidence, trajectory
 from replica.figures import figure_of
 from replica.lower import function
@@ -157,32 +156,18 @@ def test_linear_pure_may_exchange_key_and_value() -> None:
     assert panel.get_title() == "spiked" and sum(len(line.get_xdata()) for line in panel.lines) == 24
 
 
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
-
-    def command(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["replica", *args])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return command
-
-
-def test_solve_json_names_the_manifold_and_the_rates(call, tmp_path: Path) -> None:
+def test_solve_json_names_the_manifold_and_the_rates(command, tmp_path: Path) -> None:
     sets = [f"--set={k}={v}" for k, v in LINEAR.items()]
-    code, out, _ = call("solve", "slr-flow", *sets, "--json", "-o", str(tmp_path / "ends.h5"))
+    code, out, _ = command("solve", "slr-flow", *sets, "--json", "-o", str(tmp_path / "ends.h5"))
     (end,) = json.loads(out)["fixed_points"]
     assert code == 0 and end["start"] == "aligned+generic+exchanged+reversed"
     assert end["on_manifold"] and end["stable"] and len(end["rates"]) == 8 and end["status"] == "successful"
     assert end["observables"]["risk"] == pytest.approx(0.5) and end["observables"]["population_bayes_risk"] == pytest.approx(0.42494330, abs=1e-7)
     assert float(replica.load(tmp_path / "ends.h5")["m_v"][0]) == pytest.approx(0.4)
-    assert call("sweep", "slr-flow", *sets[:-1], "--over", "Delta=0.1:0.2:2", "-o", str(tmp_path / "x.h5"))[0] == 2
+    assert command("sweep", "slr-flow", *sets[:-1], "--over", "Delta=0.1:0.2:2", "-o", str(tmp_path / "x.h5"))[0] == 2
 
 
-def test_mistakes_are_refused_in_a_sentence(call) -> None:
+def test_mistakes_are_refused_in_a_sentence(command) -> None:
     with pytest.raises(replica.InputError, match="no vectors have the overlaps of the start 'mine'"):
         replica.solve("slr-flow", starts={"mine": GENERIC | {"m_k": 2.0}}, **LINEAR)
     with pytest.raises(replica.InputError, match="no sampled route"):
@@ -191,7 +176,7 @@ def test_mistakes_are_refused_in_a_sentence(call) -> None:
         trajectory({k: v for k, v in GENERIC.items() if k != "q_kv"}, [1.0], **LINEAR)
     with pytest.raises(replica.InputError, match="times must increase"):
         trajectory(GENERIC, [2.0, 1.0], **LINEAR)
-    code, _, err = call("solve", "slr-flow", "--set=rule=max", "--set=L=2", "--set=nu=1", "--set=Delta=0.1")
+    code, _, err = command("solve", "slr-flow", "--set=rule=max", "--set=L=2", "--set=nu=1", "--set=Delta=0.1")
     assert code == 2 and "nu = inf only" in err
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 from pathlib import Path
 
 import jax
@@ -14,24 +13,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import replica
-from replica import cli, recovery, subspace_check
+from replica import recovery, subspace_check
 from replica.simulate.subspace import Ascent, _projected_gradient, gradient, prepared, run
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "subspace.csv").open()))
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
-
-    def command(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["replica", *args])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return command
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r["quantity"] == "J"], ids=lambda r: "theta={theta} r={r} rho={rho}".format(**r))
@@ -47,10 +32,10 @@ def test_reference_boundary(row: dict[str, str]) -> None:
     assert recovery.boundary_theta(float(row["r"])) == pytest.approx(float(row["theta"]), abs=1e-7)
 
 
-def test_finite_size_term_needs_both_d_and_l(call) -> None:
+def test_finite_size_term_needs_both_d_and_l(command) -> None:
     found = replica.evaluate("subspace", {"rho": 0.8}, theta=0.25, r=0.5, d=100, L=5000)
     assert found["observables"]["objective_finite"] == pytest.approx(1.29319, abs=1e-5)
-    code, _, err = call("eval", "subspace", "--set", "theta=1", "--set", "r=0.1", "--set", "d=5", "--at", "rho=0.5")
+    code, _, err = command("eval", "subspace", "--set", "theta=1", "--set", "r=0.1", "--set", "d=5", "--at", "rho=0.5")
     assert code == 2 and "L" in err
 
 
@@ -108,16 +93,16 @@ def test_rates_are_the_slopes_of_the_drift() -> None:
         assert near / inward == pytest.approx(branch.observables["rate"], rel=1e-4)
 
 
-def test_solve_json_and_show(call, tmp_path: Path) -> None:
-    code, out, _ = call("solve", "subspace", "--set", "theta=3", "--set", "r=0.2", "--json")
+def test_solve_json_and_show(command, tmp_path: Path) -> None:
+    code, out, _ = command("solve", "subspace", "--set", "theta=3", "--set", "r=0.2", "--json")
     points = json.loads(out)["fixed_points"]
     assert code == 0 and out.startswith("{\n")
     assert [p["stable"] for p in points] == [True, False, True]
     assert points[0]["rate"] == pytest.approx(2 * -0.13674352, abs=1e-7)
-    code, out, _ = call("show", "subspace")
+    code, out, _ = command("show", "subspace")
     assert "dJ/drho = " in out and "J' = " in out and "N(rho*theta, 1)" in out
-    assert call("show", "subspace", "--latex")[1].count("\\begin{equation*}") >= 3
-    assert call("sweep", "subspace", "--over", "theta=1:2:2", "--set", "r=0.1", "-o", str(tmp_path / "x.h5"))[0] == 2
+    assert command("show", "subspace", "--latex")[1].count("\\begin{equation*}") >= 3
+    assert command("sweep", "subspace", "--over", "theta=1:2:2", "--set", "r=0.1", "-o", str(tmp_path / "x.h5"))[0] == 2
 
 
 def test_the_flow_is_autonomous() -> None:
@@ -163,15 +148,15 @@ def test_flow_refuses_bad_starts_and_reports_no_arrival() -> None:
     assert recovery.recovery_time(-0.9, 0.999, latest=1e-3, theta=1, r=0.1).values == np.inf
 
 
-def test_sign_diagram_and_phase_command(call, tmp_path: Path) -> None:
-    code, out, _ = call("phase", "subspace", "--control", "theta", "--set", "r=0.1", "--json")
+def test_sign_diagram_and_phase_command(command, tmp_path: Path) -> None:
+    code, out, _ = command("phase", "subspace", "--control", "theta", "--set", "r=0.1", "--json")
     assert code == 0 and json.loads(out)["boundary"] == pytest.approx(1.08014411, abs=1e-7)
     file = tmp_path / "s.h5"
-    assert call("phase", "subspace", "--over", "theta=0.5:4:8", "--over", "r=0.1:0.9:5", "-o", str(file))[0] == 0
-    assert call("plot", str(file), "-o", str(tmp_path / "s.png"))[0] == 0
+    assert command("phase", "subspace", "--over", "theta=0.5:4:8", "--over", "r=0.1:0.9:5", "-o", str(file))[0] == 0
+    assert command("plot", str(file), "-o", str(tmp_path / "s.png"))[0] == 0
     stored = replica.load(file)
     assert float(stored.boundary_share.sel(theta=0.5)) == 0
-    assert call("phase", "subspace", "--set", "r=0.1")[0] == 2
+    assert command("phase", "subspace", "--set", "r=0.1")[0] == 2
 
 
 def test_gradient_in_blocks_is_the_gradient_of_the_objective() -> None:
@@ -238,9 +223,9 @@ def test_simulation_refuses_what_cannot_work(changes: dict[str, float], word: st
 CHECK = ["check", "subspace", "--set", "theta=1.5", "--set", "r=0.2", "--d", "60", "--L", "1500", "--steps", "120"]
 
 
-def test_check_agrees_stores_and_draws(call, tmp_path: Path) -> None:
+def test_check_agrees_stores_and_draws(command, tmp_path: Path) -> None:
     file = tmp_path / "c.h5"
-    code, out, err = call(*CHECK, "--json", "-o", str(file))
+    code, out, err = command(*CHECK, "--json", "-o", str(file))
     report = json.loads(out)
     assert code == 0 and report["agrees"]
     assert {"name", "theory", "theory_error", "mean", "standard_error", "z"} <= report["comparisons"][0].keys()
@@ -249,25 +234,25 @@ def test_check_agrees_stores_and_draws(call, tmp_path: Path) -> None:
     stored = replica.load(file)
     assert stored.rho.shape == (30, 121)
     assert stored.attrs["command"].startswith("replica check subspace")
-    assert call("plot", str(file), "-o", str(tmp_path / "c.png"))[0] == 0
+    assert command("plot", str(file), "-o", str(tmp_path / "c.png"))[0] == 0
 
 
-def test_check_exits_one_when_the_theory_is_another(call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_exits_one_when_the_theory_is_another(command, monkeypatch: pytest.MonkeyPatch) -> None:
     """The theory at a signal 1.2 times as strong is refuted."""
     exact = recovery.mean_path
     monkeypatch.setattr(recovery, "mean_path", lambda *a, theta, **k: exact(*a, theta=1.2 * theta, **k))
-    code, _, err = call(*CHECK)
+    code, _, err = command(*CHECK)
     assert code == 1 and "disagree" in err
 
 
-def test_check_of_a_model_without_simulation(call) -> None:
-    code, _, err = call("check", "spiked-wigner", "--set", "snr=2")
+def test_check_of_a_model_without_simulation(command) -> None:
+    code, _, err = command("check", "spiked-wigner", "--set", "snr=2")
     assert code == 2 and "subspace" in err
 
 
 @pytest.mark.slow
-def test_check_with_explicit_tokens(call) -> None:
-    assert call(*CHECK, "--tokens", "explicit", "--batch", "2")[0] == 0
+def test_check_with_explicit_tokens(command) -> None:
+    assert command(*CHECK, "--tokens", "explicit", "--batch", "2")[0] == 0
 
 
 @pytest.mark.slow
