@@ -99,8 +99,8 @@ def test_sweep_plot_and_python_m(command, tmp_path: Path) -> None:
     assert code == 2 and "settings.tol is 1e-10 there and 1e-09 here" in err
     assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
     assert replica.load(file).sizes["snr"] == 3
-    command = json.loads(command("info", str(file), "--json")[1])["command"]
-    assert command == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
+    made_by = json.loads(command("info", str(file), "--json")[1])["command"]
+    assert made_by == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
     assert command("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (0, f"{tmp_path / 'w.csv'}\n")
     done = subprocess.run([sys.executable, "-m", "replica", "models", "--json"], capture_output=True, text=True, check=True)
     assert "spiked-wigner" in done.stdout
