@@ -188,6 +188,7 @@ def _model_window() -> LogTime:
     return LogTime(nu + 8 * sp.sqrt(nu), 40)
 
 
+@pytest.mark.slow
 def test_mellin_route_of_the_model_against_tensor_quadrature() -> None:
     """Psi_out and its derivatives in q_k and q_v, with and without the closed-form token averages."""
     names, plain = list(AT), laplace(MODEL.channel, _model_window())

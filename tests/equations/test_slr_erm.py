@@ -54,7 +54,7 @@ def test_six_equations_and_their_conjugates() -> None:
     assert sp.simplify(equations[symbols["q_k"]] - expected) == 0
 
 
-@pytest.mark.parametrize("activation", ["softmax", "linear", "erf"])
+@pytest.mark.parametrize("activation", [pytest.param("softmax", marks=pytest.mark.slow), "linear", "erf"])
 def test_derived_conjugates_are_the_formulas_of_theory_md(activation: str) -> None:
     """theory.md section 5, written out in NumPy on the same samples and minimisers."""
     model = MODELS["slr-erm"].build(activation=activation)

@@ -105,7 +105,7 @@ def agree(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], limit: 
         assert np.all(np.abs(values.mean(axis=0) - theory)[1:] <= limit * error[1:] + 1e-12), (name, values.mean(axis=0), theory, error)
 
 
-@pytest.mark.parametrize("changes", [{}, MAX], ids=["spiked", "max"])
+@pytest.mark.parametrize("changes", [pytest.param({}, id="spiked"), pytest.param(MAX, id="max", marks=pytest.mark.slow)])
 def test_message_passing_follows_state_evolution_small(changes: dict[str, Any]) -> None:
     agree(*paths(300, 12, 5, **changes), limit=4)
 

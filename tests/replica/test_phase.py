@@ -354,6 +354,7 @@ def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
         assert isinstance(ran.exception, InputError) and message in str(ran.exception)
 
 
+@pytest.mark.slow
 def test_derivative_of_phi_along_a_branch_is_its_explicit_one() -> None:
     """d Phi/d alpha = Psi_out at the fixed point."""
     model = replica.equations.MODELS["perceptron-bayes"].build()

@@ -355,6 +355,7 @@ def test_a_worker_killed_on_the_way_is_replaced(cluster: Any, tmp_path: Path, wh
     assert_same_bits(replica.load(tmp_path / "x.h5"), whole)
 
 
+@pytest.mark.slow
 def test_a_client_a_model_of_ones_own_and_a_scheduler_file(cluster: Any, tmp_path: Path, whole: xr.Dataset) -> None:
     with cluster.get_client() as client:
         mine = replica.sweep(replace(WIGNER, name="mine"), over=GRID, dask=client)

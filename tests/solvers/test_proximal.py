@@ -114,7 +114,7 @@ def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
     np.testing.assert_allclose(r, at.label - jnp.sum((0.3 + 1.4 * exact) * z, axis=0), atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["softmax", "linear"])
+@pytest.mark.parametrize("name", [pytest.param("softmax", marks=pytest.mark.slow), "linear"])
 def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
     attend, at = ATTENTION[name], channel(2, 50, key_width=1.0)
 
