@@ -139,7 +139,7 @@ def test_statuses_and_bad_options() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, MAX], ids=["spiked", "max"])
+@pytest.mark.parametrize("changes", [{}, MAX | {"alpha": 3.0}], ids=["spiked", "max"])
 def test_command_agrees(changes: dict[str, Any]) -> None:
     settings = [part for name, value in (POINT | changes).items() for part in ("--set", f"{name}={value}")]
     result = CliRunner().invoke(app, ["check", "slr-bayes", *settings, "--D", "100,200", "--trials", "8"])
