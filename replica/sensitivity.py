@@ -23,7 +23,7 @@ from solvers import Status
 from .errors import InputError
 from .lower import FLOOR, SAFETY, Lowered, Rule
 from .precision import double_precision
-from .problem import derived
+from .problem import derived, problem
 from .settings import nearest
 from .solution import Solution
 from .solve import COMPILER_OPTIONS, default_rule
@@ -109,7 +109,7 @@ def sensitivity(solution: Solution, start: str | None = None, controls: Sequence
 @cache
 def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
     """Jitted: (overlaps, controls) -> (derivatives, shape (names, ``controls``); distance of dF/dx from an eigenvalue 1)."""
-    equations = derived(model, "exact")
+    equations, here = derived(model, "exact"), problem(model, rule, "exact")
     x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
     every = [q.symbol for q in model.controls]
     moved = [q.symbol for q in model.controls if q.name in controls]
@@ -127,7 +127,6 @@ def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
         return at
 
     first = h or x
-    forces = Lowered({str(s): equations[s] for s in first}, x, every, model.name, rule)
     by_x, by_c = matrix(equations, x, first, x), matrix(equations, moved, first, x)
     seen_x, seen_c = matrix(observed, x, list(observed), x), matrix(observed, moved, list(observed), x)
     back_h, back_c = (matrix(equations, h, x, h), matrix(equations, moved, x, h)) if h else (None, None)
@@ -137,7 +136,7 @@ def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
         if back_h is None or back_c is None:  # an objective: its gradient stays zero
             system, right = force_x, -force_c
         else:
-            hats = jnp.stack(list(forces.bind(at, dict(zip(every, c, strict=True)))(None).values()))
+            hats = here.conjugates(c, at)(at)
             response = back_h(hats, c)
             system, right = jnp.eye(len(x)) - response @ force_x, response @ force_c + back_c(hats, c)
         slope = jnp.linalg.solve(system, right)
