@@ -126,7 +126,7 @@ class Average(Bound):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         law = rf"{printer._print(self.variable)}\sim\mathcal N({printer._print(self.mean)},{printer._print(self.variance)})"
-        return _raised(rf"\mathbb E_{{{law}}}\left[{printer._print(self.body)}\right]", exp)
+        return raised(rf"\mathbb E_{{{law}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         law = ", ".join(map(printer._print, (self.mean, self.variance)))
@@ -190,7 +190,7 @@ class LineIntegral(Bound):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         inner = printer._print(self.body)
-        return _raised(rf"\int_{{-\infty}}^{{\infty}}\!d{printer._print(self.variable)}\left[{inner}\right]", exp)
+        return raised(rf"\int_{{-\infty}}^{{\infty}}\!d{printer._print(self.variable)}\left[{inner}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         return f"int d{self.variable} [{printer._print(self.body)}]"
@@ -205,7 +205,7 @@ class MellinIntegral(Bound):
     def _latex(self, printer: Any, exp: Any = None) -> str:
         z, c = printer._print(self.variable), printer._print(self.parameters[0])
         limits = rf"\int_{{{c}-i\infty}}^{{{c}+i\infty}}"
-        return _raised(rf"\frac1{{2\pi i}}{limits}\!d{z}\,\Gamma({z})\left[{printer._print(self.body)}\right]", exp)
+        return raised(rf"\frac1{{2\pi i}}{limits}\!d{z}\,\Gamma({z})\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         return f"mellin d{self.variable} [{printer._print(self.body)}]"
@@ -261,7 +261,7 @@ class TokenAverage(Bound):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         fields = ",".join(printer._print(law[0]) for group in (self.parameters[1], self.parameters[3]) for law in group)
-        return _raised(rf"\mathbb E_{{{fields}}}\left[{printer._print(self.body)}\right]", exp)
+        return raised(rf"\mathbb E_{{{fields}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         return f"E_tokens[{printer._print(self.body)}]"
@@ -307,5 +307,6 @@ class SampleAverage(Bound):
         return {s for s in (self.body.free_symbols | self.parameters[0].free_symbols) - hidden if not isinstance(s, sp.Indexed)}
 
 
-def _raised(text: str, exp: Any) -> str:
+def raised(text: str, exp: Any) -> str:
+    """LaTeX of a node to a power, as printers ask for it."""
     return text if exp is None else rf"\left({text}\right)^{{{exp}}}"

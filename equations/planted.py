@@ -21,7 +21,7 @@ import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
 from .location import LABEL, TOKEN
-from .nodes import Numerical
+from .nodes import Numerical, raised
 
 
 class LocationLaw(sp.Expr):
@@ -56,7 +56,7 @@ class LocationLaw(sp.Expr):
         return f"P_{TOKEN}({self.args[0]})"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return _raised(rf"P_{TOKEN}\left({printer._print(self.args[0])}\right)", exp)
+        return raised(rf"P_{TOKEN}\left({printer._print(self.args[0])}\right)", exp)
 
 
 class LogEvidence(sp.Expr):
@@ -91,7 +91,7 @@ class LogEvidence(sp.Expr):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         law, field, _, width = (printer._print(a) for a in self.args)
-        return _raised(rf"\log\sum_{{{TOKEN}}} {law}\,\mathcal N\left({LABEL};{{{field}}}_{{{TOKEN}}},{width}\right)", exp)
+        return raised(rf"\log\sum_{{{TOKEN}}} {law}\,\mathcal N\left({LABEL};{{{field}}}_{{{TOKEN}}},{width}\right)", exp)
 
 
 class Score(sp.Expr):
@@ -118,7 +118,7 @@ class Score(sp.Expr):
         return f"dlogZ/d{self._field}[{TOKEN}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return _raised(rf"\frac{{\partial\log Z}}{{\partial {{{printer._print(self._field)}}}_{{{TOKEN}}}}}", exp)
+        return raised(rf"\frac{{\partial\log Z}}{{\partial {{{printer._print(self._field)}}}_{{{TOKEN}}}}}", exp)
 
 
 class PlantedAverage(sp.Expr):
@@ -171,7 +171,7 @@ class PlantedAverage(sp.Expr):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         length = f"{printer._print(self.evidence.location.parameters[3])}," if self.lengths else ""
-        return _raised(rf"\mathbb E_{{{length}\omega,y}}\left[{printer._print(self.body)}\right]", exp)
+        return raised(rf"\mathbb E_{{{length}\omega,y}}\left[{printer._print(self.body)}\right]", exp)
 
 
 class Slope(Numerical):
@@ -199,8 +199,4 @@ class Slope(Numerical):
         return f"d/d{self.variable} {printer._print(self.average)}"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return _raised(rf"\partial_{{{printer._print(self.variable)}}}{printer._print(self.average)}", exp)
-
-
-def _raised(text: str, exp: Any) -> str:
-    return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+        return raised(rf"\partial_{{{printer._print(self.variable)}}}{printer._print(self.average)}", exp)

@@ -15,7 +15,7 @@ from typing import Any
 import sympy as sp
 
 from .jumps import one_sided, places
-from .nodes import Bound
+from .nodes import Bound, raised
 
 
 def slope_of(loss: sp.Expr, z: sp.Symbol) -> sp.Expr:
@@ -113,8 +113,7 @@ class ProxSlope(ProxValue):
         return f"prox'({printer._print(self.centre)}, {printer._print(self.width)}; {printer._print(self.loss)})"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        text = r"\mathrm{prox}'"
-        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+        return raised(r"\mathrm{prox}'", exp)
 
 
 class ScalarEnvelope(ProxValue):
@@ -137,5 +136,4 @@ class ScalarEnvelope(ProxValue):
         return f"min_{self.variable} [{printer._print(self.body)}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        text = rf"\min_{{{printer._print(self.variable)}}}\left[{printer._print(self.body)}\right]"
-        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+        return raised(rf"\min_{{{printer._print(self.variable)}}}\left[{printer._print(self.body)}\right]", exp)
