@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from replica import bayes_check, erm_check
-from replica.check import Report
+from replica.check import fits, state_evolution
+from replica.check.report import Report
 
 QUANTITIES = ("m_k", "q_k", "m_v", "q_v", "risk", "training_loss")
 NUMBERS = ("theory", "theory_error", "mean", "standard_error", "extrapolated", "extrapolated_error", "z")
@@ -70,7 +70,7 @@ def name(setting: dict[str, Any]) -> str:
 
 def run(setting: dict[str, Any], sizes: str, trials: int, seed: int) -> Report:
     given = {k: v for k, v in setting.items() if k != "model"}
-    check: Any = erm_check if setting["model"] == "slr-erm" else bayes_check
+    check: Any = fits if setting["model"] == "slr-erm" else state_evolution
     return check.check(check.plan(given, sizes=sizes, trials=trials, seed=seed))[0]
 
 

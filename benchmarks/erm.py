@@ -11,10 +11,10 @@ from table import Row
 
 import replica
 from replica import Settings
-from replica.ensemble import Ensemble, Minima
-from replica.proximal_solve import DAMPING, ensemble_at, fixed_point
-from replica.settings import resolve
-from solvers.warm import warm_fixed_point
+from replica.models import resolve
+from replica.theories.erm import DAMPING, ensemble_at, fixed_point
+from replica.theories.erm_samples import Ensemble, Minima
+from solvers.warm_start import warm_fixed_point
 
 GIVEN = {"activation": "softmax", "L": 4, "nu": 1, "Delta": 0.1, "lam_k": 0.8, "lam_v": 1.0}
 ALPHAS = np.linspace(1.0, 8.0, 20)

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 import replica
-from replica.descent import classes, evidence
-from replica.manifold_plot import draw_manifold
-from replica.plot import save_figure
+from replica.dynamics.descent import classes, evidence
+from replica.plots.base import save_figure
+from replica.plots.manifold import draw_manifold
 from solvers import Status
 
 ACTIVATIONS = "linear", "linear_pure", "erf", "erf_odd", "softplus_elementwise", "softmax"

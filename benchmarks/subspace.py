@@ -20,10 +20,10 @@ from pathlib import Path
 import xarray as xr
 
 import replica
-from replica.plot import save_figure
+from replica.check.ascent import check
+from replica.plots.base import save_figure
+from replica.plots.subspace import draw_ascent
 from replica.simulate.subspace import Ascent
-from replica.subspace_check import check
-from replica.subspace_plot import draw_ascent
 
 R, D, TRIALS = 500, 200, 30
 NOISE_TOKENS = (500, 1000, 2500, 5000, 10_000)

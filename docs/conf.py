@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equations import MODELS
 from replica import show
-from replica.store import versions
+from replica.files.store import versions
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

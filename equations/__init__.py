@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import perceptron_bayes, slr_bayes, slr_erm, slr_flow, slr_population, spiked_wigner, subspace
-from .ansatz import Model, ModelError, Source, derive, jacobian
-from .bayes_glm import bayes_glm
-from .convex_erm import convex_erm
-from .densities import X, Y, Z, normal
-from .nodes import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
-from .stable import Logistic, LogNdtr, LogSumExp, Rounded, Softplus, Width, stabilise
-from .symbols import Quantity, conjugate, quantity
+from .calculus.averages import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
+from .calculus.special_functions import Logistic, LogNdtr, LogSumExp, Rounded, Softplus, Width, stabilise
+from .glm.bayes_optimal import bayes_glm
+from .glm.convex_erm import convex_erm
+from .glm.densities import X, Y, Z, normal
+from .model import Model, ModelError, Source
+from .models import perceptron_bayes, slr_bayes, slr_erm, slr_flow, slr_population, spiked_wigner, subspace
+from .quantities import Quantity, conjugate, quantity
+from .saddle_point import derive, jacobian
 
 __all__ = [
     "MODELS", "Average", "LineIntegral", "LogNdtr", "LogSumExp", "Logistic", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity",

@@ -15,21 +15,24 @@ import solvers  # noqa: E402
 from equations import Model, Quantity  # noqa: E402
 from solvers import Status  # noqa: E402
 
-from .curve import curve  # noqa: E402
-from .dataset import to_dataset  # noqa: E402
-from .diagram import phase_diagram  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
-from .export import to_tables  # noqa: E402
-from .lower import Rule  # noqa: E402
-from .optimise import Optimum, optimise  # noqa: E402
-from .phase import Thresholds, thresholds  # noqa: E402
-from .problem import Settings  # noqa: E402
-from .response import onset  # noqa: E402
-from .sensitivity import Sensitivity, sensitivity  # noqa: E402
+from .files.export import to_tables  # noqa: E402
+from .files.store import load, save  # noqa: E402
+from .linear_response import (  # noqa: E402
+    Sensitivity,
+    onset,
+    sensitivity,
+)
+from .lowering.lower import Rule  # noqa: E402
+from .phase.curve import curve  # noqa: E402
+from .phase.diagram import phase_diagram  # noqa: E402
+from .phase.thresholds import Thresholds, thresholds  # noqa: E402
 from .solution import Branch, Solution  # noqa: E402
 from .solve import evaluate, solve  # noqa: E402
-from .store import load, save  # noqa: E402
-from .sweep import sweep  # noqa: E402
+from .sweeps.dataset import to_dataset  # noqa: E402
+from .sweeps.optimise import Optimum, optimise  # noqa: E402
+from .sweeps.sweep import sweep  # noqa: E402
+from .theories.saddle_point import Settings  # noqa: E402
 
 __all__ = [
     "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Sensitivity", "Settings", "Solution",

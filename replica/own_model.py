@@ -21,9 +21,9 @@ from typing import Any
 from equations import Model, ModelFamily, Source
 
 from .errors import InputError, LoweringError
-from .lower import Lowered
-from .problem import problem
-from .rule import Rule
+from .lowering.lower import Lowered
+from .lowering.node_sizes import Rule
+from .theories.saddle_point import problem
 
 SUFFIX = ".py"
 

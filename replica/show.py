@@ -11,7 +11,7 @@ import sympy as sp
 from sympy.printing.latex import LatexPrinter
 
 from equations import Model, derive
-from equations.nodes import Bound
+from equations.calculus.averages import Bound
 
 NAMED_ABOVE = 60
 """Integrals whose text is longer than this get a name."""

@@ -10,10 +10,10 @@ import numpy as np
 from equations import Model
 from solvers import Status
 
-from . import flow, gram_flow
 from .errors import InputError
-from .problem import Point, Settings
-from .settings import nearest, printable
+from .inputs import nearest, printable
+from .theories import gradient_flow, sphere_flow
+from .theories.saddle_point import Point, Settings
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Solution:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
         about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
         if self.model.path == "flow":
-            return json_safe(about | {"fixed_points": [(gram_flow if self.model.gram else flow).describe(b) for b in self.branches]})
+            return json_safe(about | {"fixed_points": [(gradient_flow if self.model.gram else sphere_flow).describe(b) for b in self.branches]})
         phi = "free_entropy" if self.model.best == "largest" else "objective"
         branches = [
             {

@@ -14,19 +14,20 @@ import numpy as np
 import sympy as sp
 
 from equations import Model
-from equations.lengths import read_law
+from equations.slr.laws import read_law
 from solvers import Status, check_damping
 
-from . import flow, gram_flow
 from .errors import InputError, SolveError
-from .judge import judged, refuse_non_finite
-from .lower import Rule
-from .planted import halvings
+from .inputs import nearest, printable
+from .lowering.lower import Rule
+from .lowering.planted import halvings
+from .models import resolve
 from .precision import double_precision
-from .problem import Point, Settings, point_solver, problem
-from .proximal_solve import note, settle, settle_starts
-from .settings import nearest, printable, resolve
 from .solution import Branch, Solution, best_branch, branch_of, json_safe, merged
+from .theories import gradient_flow, sphere_flow
+from .theories.erm import note, settle, settle_starts
+from .theories.judge import judged, refuse_non_finite
+from .theories.saddle_point import Point, Settings, point_solver, problem
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
@@ -109,9 +110,9 @@ def _flow_solution(model: Model, values: dict[str, float], settings: Settings, s
     with double_precision():
         if model.gram:
             at = {name: start_vector(model, start, values) for name, start in starts.items()}
-            branches = merged([Branch(**entry) for entry in gram_flow.fixed_points(model, values, at, settings)])
+            branches = merged([Branch(**entry) for entry in gradient_flow.fixed_points(model, values, at, settings)])
         else:
-            branches = [Branch(**entry) for entry in flow.fixed_points(model, values, settings.tol)]
+            branches = [Branch(**entry) for entry in sphere_flow.fixed_points(model, values, settings.tol)]
     return Solution(model, values, tuple(branches), best_branch(model, branches), settings)
 
 
@@ -261,7 +262,7 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
             raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
     if built.path == "flow":
         with double_precision():
-            return json_safe((gram_flow if built.gram else flow).evaluation(built, values, at))
+            return json_safe((gradient_flow if built.gram else sphere_flow).evaluation(built, values, at))
     c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
     with double_precision():
         state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))

@@ -1,16 +1,14 @@
 """Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation, flows (JAX, diffrax and SciPy only)."""
 
-from . import flow
-from .anderson import anderson
+from .accelerate import anderson, newton
 from .branch import follow
 from .continuation import Curve, Knot, Steps, fold, steepest, trace
 from .fixed_point import Box, check_damping, everywhere, fixed_point
 from .minimise import minimise
-from .newton import newton
 from .result import Iteration, Status
 from .stability import onset, propagate, spectral_radius
 
 __all__ = [
-    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "flow", "fold", "follow",
+    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "ode", "fold", "follow",
     "minimise", "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
 ]  # fmt: skip

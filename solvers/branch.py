@@ -13,9 +13,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from .anderson import anderson
+from .accelerate import anderson, newton
 from .fixed_point import Box, Map, fixed_point, judge, unstarted
-from .newton import newton
 from .result import RUNNING, Iteration, Status
 
 Polish = Literal["anderson", "newton", "none"]

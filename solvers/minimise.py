@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
+from .accelerate import newton
 from .fixed_point import Box
-from .newton import newton
 from .result import Iteration, Status
 
 

@@ -27,7 +27,7 @@ ALLOWED = {
     "equations": {"sympy", "equations"},
     "solvers": {"jax", "numpy", "scipy", "optimistix", "diffrax", "solvers"},
 }
-ONLY_IN = {"h5py": "replica.store", "matplotlib": "replica.plot"}
+ONLY_IN = {"h5py": "replica.files.store", "matplotlib": "replica.plots.base"}
 
 
 def module_name(file: Path) -> str:

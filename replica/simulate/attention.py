@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations import Model
-from equations.envelope import PRESENT, MoreauEnvelope, linear_predictor
+from equations.calculus.envelope import PRESENT, MoreauEnvelope, linear_predictor
 
-from ..evaluate import Evaluation
-from ..rule import Rule
+from ..lowering.evaluate import Evaluation
+from ..lowering.node_sizes import Rule
 
 Attention = Callable[..., jax.Array]
 """(chi, present) -> sigma(chi), all of shape (L, N); ``present`` (``data.Data``) may be left out at fixed length."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from equations import Model
 
-from ..gram_flow import OPTIONS, first_rule, overlaps_in
-from ..lower import Lowered
+from ..lowering.lower import Lowered
+from ..models import resolve
 from ..precision import double_precision
-from ..settings import resolve
+from ..theories.gradient_flow import OPTIONS, first_rule, overlaps_in
 
 MODEL = "slr-flow"
 

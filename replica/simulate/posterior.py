@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 
 from equations import Model
-from equations.output import JointOutput, Output, output, symbols
-from solvers import location
+from equations.slr.output_functions import JointOutput, Output, output, symbols
+from solvers.attention import location_law
 
-from ..lower import function
-from ..planted import BLOCK
+from ..lowering.lower import function
+from ..lowering.planted import BLOCK
 from ..solve import default_rule
 
 Channel = Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
@@ -90,16 +90,16 @@ def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> P
     rows = max(1, BLOCK // (tokens * nodes))
     score_k, score_v = derived.forces["k"], derived.forces["v"]
 
-    def seen(law: location.Noise, omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, width: jax.Array) -> tuple[dict[Any, jax.Array], jax.Array]:
+    def seen(law: location_law.Noise, omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, width: jax.Array) -> tuple[dict[Any, jax.Array], jax.Array]:
         """Derivatives of log Z of one sample, by node, and the probabilities of the locations."""
         h = law.rate * omega_k[None]
-        found = location.scored(law, h, omega_v[None], y[None, None], width, jnp.ones(tokens, bool), nodes, h.max(axis=1, keepdims=True))
+        found = location_law.scored(law, h, omega_v[None], y[None, None], width, jnp.ones(tokens, bool), nodes, h.max(axis=1, keepdims=True))
         return {derived.log_z.score("k"): found.key_score[0, 0], derived.log_z.score("v"): found.value_score[0, 0]}, found.probability[0]
 
     @jax.jit
     def channel(omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
         v, w = (f(1 - V_k, 1 - V_v, *controls) for f in widths)
-        law = location.noise(v, nu)
+        law = location_law.noise(v, nu)
 
         def sample(at: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
             forces = seen(law, *at, w)[0]
@@ -111,7 +111,7 @@ def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> P
 
     @jax.jit
     def predict(omega_k: jax.Array, omega_v: jax.Array, present: Any, V_k: Any) -> jax.Array:
-        law = location.noise(widths[0](1 - V_k, 0.0, *controls), nu)
+        law = location_law.noise(widths[0](1 - V_k, 0.0, *controls), nu)
 
         def sample(at: tuple[jax.Array, jax.Array]) -> jax.Array:
             return jnp.sum(seen(law, *at, jnp.zeros(()), jnp.ones(()))[1] * at[1])

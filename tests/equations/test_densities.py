@@ -14,12 +14,12 @@ from scipy.special import xlogy
 from scipy.stats import norm
 
 from equations import ModelError, Softplus, X, Y, Z, bayes_glm, convex_erm, derive, normal
-from equations.channels import output_term
-from equations.densities import components, mirrored, moments, probabilities, steps
-from equations.jumps import one_sided, places
-from equations.priors import mixture_error_term
-from equations.scalar_prox import ProxSlope, ProxValue, ScalarEnvelope
-from replica.lower import function
+from equations.calculus.discontinuities import one_sided, places
+from equations.calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope
+from equations.glm.channels import output_term
+from equations.glm.densities import components, mirrored, moments, probabilities, steps
+from equations.glm.priors import mixture_error_term
+from replica.lowering.lower import function
 
 K = sp.Symbol("K", positive=True)
 HALF, TENTH = sp.Rational(1, 2), sp.Rational(1, 10)

@@ -13,13 +13,13 @@ import sympy as sp
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from equations import slr_bayes
-from equations.ansatz import derive
-from equations.exchangeable import LogTime, NotExchangeable, laplace, mellin, sampled
-from equations.gaussian import close, condition, exponential_average, tilt
-from equations.nodes import LOG_PRIOR, Average, MellinIntegral, SampleAverage, TokenAverage
-from equations.stable import LogSumExp
-from replica.lower import SCRAMBLE, Lowered, Rule, function
+from equations.calculus.averages import LOG_PRIOR, Average, MellinIntegral, SampleAverage, TokenAverage
+from equations.calculus.gaussian import close, condition, exponential_average, tilt
+from equations.calculus.special_functions import LogSumExp
+from equations.calculus.tokens import LogTime, NotExchangeable, laplace, mellin, sampled
+from equations.models import slr_bayes
+from equations.saddle_point import derive
+from replica.lowering.lower import SCRAMBLE, Lowered, Rule, function
 from solvers import quadrature
 
 l = sp.Symbol("l", integer=True, positive=True)  # noqa: E741

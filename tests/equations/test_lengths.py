@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equations import MODELS
-from equations.activations import CHI, activation_of, expression_option, read_expression
-from equations.lengths import is_law, law_option, read_law
+from equations.slr.activations import CHI, activation_of, expression_option, read_expression
+from equations.slr.laws import is_law, law_option, read_law
 
 
 @pytest.mark.parametrize(

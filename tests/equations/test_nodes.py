@@ -10,10 +10,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equations.nodes import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage, by_parts
-from equations.stable import LogNdtr, LogSumExp, Softplus
+from equations.calculus.averages import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage, by_parts
+from equations.calculus.special_functions import LogNdtr, LogSumExp, Softplus
 from replica.errors import LoweringError
-from replica.lower import function
+from replica.lowering.lower import function
 
 x, y, t, a = sp.symbols("x y t a", real=True)
 m, v = sp.Symbol("m", real=True), sp.Symbol("v", nonnegative=True)

@@ -9,8 +9,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import replica
-from equations.priors import sign_error_term, sign_term
-from replica.lower import function
+from equations.glm.priors import sign_error_term, sign_term
+from replica.lowering.lower import function
 
 # alpha, V of the uninformed branch, q_hat, Phi - log 2: state evolution by independent quadrature (1e-6 relative).
 GOLDEN = [

@@ -8,10 +8,10 @@ import pytest
 import sympy as sp
 
 from equations import MODELS, derive
-from equations.envelope import AtProx, MoreauEnvelope, NotEliminable, ProxForce, TeacherAverage, linear_predictor
-from replica.ensemble import flattened
-from replica.proximal_map import proximal_map
-from replica.proximal_solve import samples
+from equations.calculus.envelope import AtProx, MoreauEnvelope, NotEliminable, ProxForce, TeacherAverage, linear_predictor
+from replica.theories.erm import samples
+from replica.theories.erm_map import proximal_map
+from replica.theories.erm_samples import flattened
 
 INDEX, COUNT = sp.Symbol("l", integer=True, positive=True), sp.Integer(1)
 X = sp.IndexedBase("x")

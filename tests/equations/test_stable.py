@@ -13,9 +13,20 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equations.stable import InverseMills, LogCosh, Logistic, LogNdtr, LogSumExp, MillsGap, Softplus, TruncatedVariance, UnitPower, stabilise
-from replica.lower import Lowered, Rule, function
-from replica.table import FUNCTIONS
+from equations.calculus.special_functions import (
+    InverseMills,
+    LogCosh,
+    Logistic,
+    LogNdtr,
+    LogSumExp,
+    MillsGap,
+    Softplus,
+    TruncatedVariance,
+    UnitPower,
+    stabilise,
+)
+from replica.lowering.functions import FUNCTIONS
+from replica.lowering.lower import Lowered, Rule, function
 
 x, y, b = sp.symbols("x y b", real=True)
 c = sp.Symbol("c", positive=True)

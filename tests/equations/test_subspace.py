@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from equations import MODELS, Average, derive
-from equations import subspace as physics
-from equations.gaussian import close
+from equations.calculus.gaussian import close
+from equations.models import subspace as physics
 
 X = sp.Symbol("x", real=True)
 MODEL = MODELS["subspace"].build()

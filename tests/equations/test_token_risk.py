@@ -9,13 +9,13 @@ from scipy.integrate import quad
 from scipy.special import erf, expit, softmax
 from scipy.stats import norm
 
-from equations import slr_flow
-from equations.activations import ACTIVATIONS
-from equations.gaussian import close
-from equations.max_keys import TRUE_KEY, location_weight
-from equations.nodes import Average
-from equations.slr_flow import OVERLAPS, TEACHER
-from replica.lower import Rule, function
+from equations.calculus.averages import Average
+from equations.calculus.gaussian import close
+from equations.models import slr_flow
+from equations.models.slr_flow import OVERLAPS, TEACHER
+from equations.slr.activations import ACTIVATIONS
+from equations.slr.max_rule import TRUE_KEY, location_weight
+from replica.lowering.lower import Rule, function
 
 SIGMA = {"linear": lambda c: 1 + c, "erf_odd": erf, "softmax": lambda c: softmax(c, axis=1)}
 CROSS = {"m_kv": 0, "m_vk": 0, "q_kv": 0}

@@ -12,12 +12,13 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import replica
-from replica import InputError, Settings, Status, store
-from replica.branch_map import default_grid, distinct
-from replica.branch_plot import draw_branches, edges, spacing
+from replica import InputError, Settings, Status
 from replica.cli import app
-from replica.figures import figure_of
-from replica.store import load
+from replica.files import store
+from replica.files.store import load
+from replica.phase.branch_map import default_grid, distinct
+from replica.plots.branches import draw_branches, edges, spacing
+from replica.plots.figures import figure_of
 
 FIXED = {"L": 2, "nu": 1, "Delta": 0.1, "lam_v": 0.5}
 OVER, GRID, LOOSE = {"lam_k": [0.5, 2.0]}, [1.0, 3.0], 0.1

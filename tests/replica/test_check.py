@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import replica
-from replica.check import Comparison, Report, compare, compare_share
+from replica.check.report import Comparison, Report, compare, compare_share
 
 
 def test_z_of_independent_and_paired_samples() -> None:

@@ -17,17 +17,17 @@ from typer.testing import CliRunner
 
 import replica
 from equations import Model, Quantity, quantity
-from equations.priors import overlap_coupling, sign_term
-from equations.symbols import conjugate
+from equations.glm.priors import overlap_coupling, sign_term
+from equations.quantities import conjugate
 from replica.cli import app
-from replica.curve import BETWEEN, FURTHER, INFORMED, UNINFORMED
-from replica.curve_plot import draw_curve
-from replica.diagram import phase_diagram
 from replica.errors import InputError, SolveError, StoreError
-from replica.figures import figure_of
-from replica.phase_plot import draw_phase
-from replica.plot import SHEETS, drawn_as, round_levels, save_figure
-from replica.store import load, save
+from replica.files.store import load, save
+from replica.phase.curve import BETWEEN, FURTHER, INFORMED, UNINFORMED
+from replica.phase.diagram import phase_diagram
+from replica.plots.base import SHEETS, drawn_as, round_levels, save_figure
+from replica.plots.curve import draw_curve
+from replica.plots.figures import figure_of
+from replica.plots.phase import draw_phase
 
 SIDE = 0.02
 
@@ -256,6 +256,6 @@ def test_quiet_says_nothing_and_no_transition_is_null(tmp_path: Path, monkeypatc
     def lost(*_: object, **__: object) -> None:
         raise SolveError("the curve was lost")
 
-    monkeypatch.setattr("replica.phase_command.curve", lost)
+    monkeypatch.setattr("replica.cli.phase.curve", lost)
     failed = CliRunner().invoke(app, [*command, "--curve", "-o", str(tmp_path / "d.h5")])
     assert failed.exit_code == 1 and "the curve was lost" in failed.output and not (tmp_path / "d.h5").exists()

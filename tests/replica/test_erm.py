@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 import replica
 from replica import InputError, Settings, Status
 from replica.cli import app
-from replica.ensemble import Ensemble
-from replica.proximal_map import proximal_map
-from replica.proximal_solve import samples
-from replica.settings import resolve
-from replica.sweep import sweep
+from replica.models import resolve
+from replica.sweeps.sweep import sweep
+from replica.theories.erm import samples
+from replica.theories.erm_map import proximal_map
+from replica.theories.erm_samples import Ensemble
 
 REFERENCE = Path("/work/shared/reference/slr_erm.csv")
 POINT = {"activation": "softmax", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 0.1, "lam_v": 0.1, "alpha": 4}

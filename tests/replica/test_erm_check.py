@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 import replica
-from replica import InputError, check_command, erm_check
-from replica.check import Report, compare_sizes, intercept
-from replica.cli import app
-from replica.trials import plan
-from replica.work import Work
+from replica import InputError
+from replica.check import fits
+from replica.check.report import Report, compare_sizes, intercept
+from replica.check.trials import plan
+from replica.cli import app, check
+from replica.jobs.run import Work
 
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.5, "alpha": 3}
 
@@ -63,14 +64,14 @@ def test_problems_leave_no_verdict_and_reasons_are_quoted() -> None:
 )  # fmt: skip
 def test_bad_options_are_one_sentence(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        erm_check.plan(LINEAR, **wrong)
+        fits.plan(LINEAR, **wrong)
 
 
 def test_options_of_another_check_are_refused() -> None:
     with pytest.raises(InputError, match="has no --D"):
-        check_command.run("subspace", {}, {"sizes": "100", "seed": 0}, False, Work())
+        check.run("subspace", {}, {"sizes": "100", "seed": 0}, False, Work())
     with pytest.raises(InputError, match="has no --batch: it has --D"):
-        check_command.run("slr-erm", {}, {"batch": 2}, False, Work())
+        check.run("slr-erm", {}, {"batch": 2}, False, Work())
 
 
 def test_trials_do_not_depend_on_each_other() -> None:
@@ -86,7 +87,7 @@ def test_linear_attention_agrees_and_is_stored(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stdout
     found = json.loads(result.stdout)
     rows = {row["name"]: row for row in found["comparisons"]}
-    assert set(rows) == set(erm_check.MEASURED) and found["agrees"]
+    assert set(rows) == set(fits.MEASURED) and found["agrees"]
     assert all(abs(r["z"]) < 4 and {"theory", "mean", "standard_error", "extrapolated"} <= set(r) for r in rows.values())
     assert rows["m_v"]["mean"] == pytest.approx(0.467, abs=0.15) and rows["training_loss"]["mean"] == pytest.approx(0.15, abs=0.05)
     assert "takes" in result.stderr and "MB" in result.stderr
@@ -99,8 +100,8 @@ def test_linear_attention_agrees_and_is_stored(tmp_path: Path) -> None:
 
 def test_wrong_theory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The theory of another noise level: exit code 1, the quantities named."""
-    right = erm_check.theory
-    monkeypatch.setattr(erm_check, "theory", lambda p: right(erm_check.plan(LINEAR | {"Delta": 1.0})))
+    right = fits.theory
+    monkeypatch.setattr(fits, "theory", lambda p: right(fits.plan(LINEAR | {"Delta": 1.0})))
     result = CliRunner().invoke(app, ["check", "slr-erm", *arguments(LINEAR), "--D", "60,120", "--trials", "6"])
     assert result.exit_code == 1
     assert "disagree" in result.stdout and "training_loss" in result.stdout
@@ -109,7 +110,7 @@ def test_wrong_theory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_unstable_point_disagrees_and_says_why() -> None:
     given = {"activation": "linear_pure", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 1, "lam_v": 1, "alpha": 3}
-    report, _ = erm_check.check(erm_check.plan(given, sizes="100,200,400", trials=8))
+    report, _ = fits.check(fits.plan(given, sizes="100,200,400", trials=8))
     assert not report.agrees and "replicon" in report.verdict and "RS unstable" in report.verdict
 
 
@@ -123,5 +124,5 @@ def test_unstable_point_disagrees_and_says_why() -> None:
     ids=["softmax", "max"],
 )
 def test_reference_points_agree(given: dict[str, Any]) -> None:
-    report, _ = erm_check.check(erm_check.plan(given, sizes="100,200,400", trials=10))
+    report, _ = fits.check(fits.plan(given, sizes="100,200,400", trials=10))
     assert report.agrees, report.verdict

@@ -10,9 +10,9 @@ import pytest
 
 import replica
 from replica import InputError, LoweringError, Settings, Status
-from replica.ensemble import Ensemble
-from replica.proximal_solve import length_law, samples
-from replica.settings import resolve
+from replica.models import resolve
+from replica.theories.erm import length_law, samples
+from replica.theories.erm_samples import Ensemble
 
 POINT = {"activation": "linear", "nu": 1, "Delta": 0.1, "lam_k": 1, "lam_v": 1, "alpha": 3}
 AT = np.array([0.2, 0.4, 0.9, 0.5, 0.4, 0.3])

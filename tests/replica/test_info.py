@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 import replica
-from replica import export, info
 from replica.errors import InputError, StoreError
+from replica.files import export, info
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import replica
-from replica import InputError, landscape
+from replica import InputError
+from replica.check import landscape
 from replica.simulate import data, measure
 
 POINT = {"L": 2, "nu": 1, "Delta": 0.1, "alpha": 0.75}

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import replica
 from equations import MODELS
-from equations.location_law import location_option, read_location
-from replica.bayes_check import plan
+from equations.slr.laws import location_option, read_location
+from replica.check.state_evolution import plan
 from replica.cli import app
-from replica.lower import Rule
-from replica.problem import Problem, standard_error
+from replica.lowering.lower import Rule
+from replica.theories.saddle_point import Problem, standard_error
 
 POINT = {"alpha": 1.4, "nu": 1.0, "Delta": 0.01}
 

@@ -13,10 +13,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equations.nodes import Average, LineIntegral, TokenAverage
-from equations.stable import LogSumExp
+from equations.calculus.averages import Average, LineIntegral, TokenAverage
+from equations.calculus.special_functions import LogSumExp
 from replica.errors import LoweringError
-from replica.lower import Lowered, Rule, function
+from replica.lowering.lower import Lowered, Rule, function
 
 x, a, b, z = sp.symbols("x a b z", real=True)
 l = sp.Symbol("l", integer=True, positive=True)  # noqa: E741

@@ -9,11 +9,12 @@ import pytest
 from scipy.special import ndtr, softmax
 from typer.testing import CliRunner
 
-from equations.output import output, symbols
-from replica import InputError, bayes_check
+from equations.slr.output_functions import output, symbols
+from replica import InputError
+from replica.check import state_evolution
 from replica.cli import app
-from replica.lower import function
-from replica.settings import resolve
+from replica.lowering.lower import function
+from replica.models import resolve
 from replica.simulate import message_passing
 from replica.simulate.posterior import posterior
 
@@ -92,15 +93,15 @@ def test_a_certain_token_leaves_the_others_finite() -> None:
 
 
 def paths(D: int, trials: int, steps: int, **changes: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    planned = bayes_check.plan(POINT | changes, sizes=str(D), trials=trials, damping=0.0, steps=steps)
+    planned = state_evolution.plan(POINT | changes, sizes=str(D), trials=trials, damping=0.0, steps=steps)
     known = posterior(planned.model, planned.values)
     runs = [planned.passed(planned.draw(D, planned.trials.generator(D, i)), known).path for i in range(trials)]
-    return {n: np.array([r[n] for r in runs]) for n in runs[0]}, bayes_check.state_evolution(planned.model, planned.values, steps)
+    return {n: np.array([r[n] for r in runs]) for n in runs[0]}, state_evolution.state_evolution(planned.model, planned.values, steps)
 
 
 def agree(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], limit: float) -> None:
     for name, values in found.items():
-        theory = expected[bayes_check.PAIRS[name]]
+        theory = expected[state_evolution.PAIRS[name]]
         error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
         assert np.all(np.abs(values.mean(axis=0) - theory)[1:] <= limit * error[1:] + 1e-12), (name, values.mean(axis=0), theory, error)
 
@@ -121,13 +122,13 @@ def test_message_passing_follows_state_evolution(changes: dict[str, Any]) -> Non
 @pytest.mark.parametrize("changes", [{"alpha": 1.4}, {"alpha": 2.5}, MAX | {"alpha": 2.0}], ids=["spiked 1.4", "spiked 2.5", "max"])
 def test_low_noise_converges(changes: dict[str, Any]) -> None:
     """Delta = 1e-3, D = 2000; spiked: inside and beyond the region where the messages oscillate undamped."""
-    planned = bayes_check.plan({"nu": 1} | changes | {"L": 4, "Delta": 1e-3}, sizes="2000", trials=2)
+    planned = state_evolution.plan({"nu": 1} | changes | {"L": 4, "Delta": 1e-3}, sizes="2000", trials=2)
     found = planned.passed(planned.draw(2000, planned.trials.generator(2000, 0)), posterior(planned.model, planned.values))
     assert found.status is message_passing.Settled.CONVERGED, found.change
 
 
 def test_statuses_and_bad_options() -> None:
-    planned = bayes_check.plan(POINT, sizes="60", trials=2, steps=2)
+    planned = state_evolution.plan(POINT, sizes="60", trials=2, steps=2)
     known = posterior(planned.model, planned.values)
     drawn = planned.draw(60, planned.trials.generator(60, 0))
     assert planned.passed(drawn, known).status is message_passing.Settled.MAX_STEPS
@@ -135,7 +136,7 @@ def test_statuses_and_bad_options() -> None:
     assert planned.passed(drawn, known).status is message_passing.Settled.NON_FINITE
     for wrong, says in (({"damping": 1.0}, "damping"), ({"start": "warm"}, "start"), ({"steps": 0}, "steps")):
         with pytest.raises(InputError, match=says):
-            bayes_check.plan(POINT, **wrong)
+            state_evolution.plan(POINT, **wrong)
 
 
 @pytest.mark.slow

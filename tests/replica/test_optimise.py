@@ -11,9 +11,9 @@ import xarray as xr
 
 import replica
 from replica import InputError, Settings, Status, StoreError
-from replica.optimise import _Objective, optimise
-from replica.settings import resolve
-from replica.work import Target
+from replica.jobs.run import Target
+from replica.models import resolve
+from replica.sweeps.optimise import _Objective, optimise
 
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "alpha": 3.0}
 LOOSE = Settings(accuracy=2e-2)

@@ -16,8 +16,9 @@ import sympy as sp
 
 import replica
 from equations import X, Y, Z, bayes_glm, normal, quantity
-from replica import InputError, StoreError, workers
-from replica.settings import built
+from replica import InputError, StoreError
+from replica.jobs import workers
+from replica.models import built
 
 DATA = Path(__file__).parents[1] / "data"
 SENSING, CLASSIFICATION, PRODUCT = (str(DATA / "models" / f"{name}.py") for name in ("compressed_sensing", "classification", "sign_product"))

@@ -19,18 +19,18 @@ from typer.testing import CliRunner
 
 import replica
 from equations import Model, Quantity, quantity
-from equations.priors import overlap_coupling, sign_term
-from equations.symbols import conjugate
-from replica import store
+from equations.glm.priors import overlap_coupling, sign_term
+from equations.quantities import conjugate
 from replica.cli import app
-from replica.diagram import REGIONS, cusp, phase_diagram
 from replica.errors import InputError, SolveError, StoreError
-from replica.family import Line
-from replica.phase import Search, Thresholds
-from replica.phase_plot import draw_phase
+from replica.files import store
+from replica.files.store import load, save
+from replica.phase.diagram import REGIONS, cusp, phase_diagram
+from replica.phase.thresholds import Search, Thresholds
+from replica.phase.transition import Stretch, find_transition, s_curve
+from replica.plots.phase import draw_phase
 from replica.solve import default_rule
-from replica.store import load, save
-from replica.transition import Stretch, find_transition, s_curve
+from replica.theories.one_parameter import Line
 from solvers import Curve
 
 FOUND: dict[str, float] = {"alpha_IT": 1.244684, "alpha_alg": 1.492632}
@@ -186,7 +186,7 @@ def test_a_fold_pair_between_two_knots_is_found(monkeypatch: pytest.MonkeyPatch)
     sparse = Curve(tuple(k for k in curve.knots if k.tangent[-1] > 0), "stopped")
     assert sparse.turns() == [] and len(curve.turns()) == 2
     whole = find_transition(line, 1e-3, 1e3)
-    monkeypatch.setattr("replica.transition.s_curve", lambda *_: sparse)
+    monkeypatch.setattr("replica.phase.transition.s_curve", lambda *_: sparse)
     found = find_transition(line, 1e-3, 1e3)
     assert found.disappears is not None and whole.disappears is not None
     assert found.disappears.value == pytest.approx(whole.disappears.value, rel=1e-9)
@@ -257,7 +257,7 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, mo
             raise KeyboardInterrupt
         return path
 
-    monkeypatch.setattr("replica.diagram.search", search)
+    monkeypatch.setattr("replica.phase.diagram.search", search)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(store, "rewrite", interrupted)
         lines(file=path)
@@ -296,7 +296,7 @@ def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> No
             raise SolveError("lost")
         return real(*args)
 
-    monkeypatch.setattr("replica.diagram.search", failing)
+    monkeypatch.setattr("replica.phase.diagram.search", failing)
     near = np.nextafter(5.0, 6)
     dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0, near]}, side=0.05)
     assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {"gamma=5": "lost"}

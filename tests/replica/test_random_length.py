@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replica import bayes_check, erm_check
-from replica.settings import resolve
+from replica.check import fits, state_evolution
+from replica.models import resolve
 from replica.simulate import data, erm, measure
 from replica.simulate.attention import attention
 from replica.simulate.posterior import posterior
@@ -87,11 +87,11 @@ def test_the_test_risk_is_that_of_fresh_tokens() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"activation": "linear"}, {"activation": "softmax"}, {"activation": "linear", "rule": "max", "nu": np.inf}])
 def test_trained_attention_agrees(changes: dict[str, Any]) -> None:
-    report, _ = erm_check.check(erm_check.plan(ERM | changes, sizes="100,200,400", trials=10))
+    report, _ = fits.check(fits.plan(ERM | changes, sizes="100,200,400", trials=10))
     assert report.agrees, report.verdict
 
 
 @pytest.mark.slow
 def test_message_passing_agrees() -> None:
-    report, _ = bayes_check.check(bayes_check.plan(BAYES, sizes="100,200,400", trials=10))
+    report, _ = state_evolution.check(state_evolution.plan(BAYES, sizes="100,200,400", trials=10))
     assert report.agrees, report.verdict

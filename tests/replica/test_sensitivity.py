@@ -7,7 +7,7 @@ import sympy as sp
 
 import replica
 from equations import Model, Quantity
-from equations.stable import LogCosh
+from equations.calculus.special_functions import LogCosh
 from solvers import Status
 
 BETA, M = Quantity("beta", r"\beta", 0), Quantity("m", "m", -1, 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from replica import InputError
-from replica.settings import resolve
+from replica.models import resolve
 from replica.simulate import data, erm, measure
 from replica.simulate.attention import attention
 

@@ -10,7 +10,7 @@ import sympy as sp
 
 import replica
 from equations import MODELS, derive
-from equations.location import SPIKE
+from equations.slr.data import SPIKE
 from replica import Settings, Status
 
 DATA = Path(__file__).parents[1] / "data"
@@ -184,7 +184,7 @@ def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
 
 
 def test_one_compilation_serves_fifty_values() -> None:
-    from replica.lower import Rule
+    from replica.lowering.lower import Rule
     from replica.solve import compiled, resolve
 
     model, _ = resolve("slr-bayes", CONTROLS)

@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 import replica
 from equations import MODELS, derive
-from equations.max_rule import STRENGTH, log_evidence, posterior_square
-from equations.planted import PlantedAverage, Score, Slope
-from equations.symbols import quantity
+from equations.quantities import quantity
+from equations.slr.max_rule import STRENGTH, log_evidence, posterior_square
+from equations.slr.planted_average import PlantedAverage, Score, Slope
 from replica import Settings, Status
 from replica.cli import app
-from replica.lower import Rule, function
-from replica.problem import Problem, standard_error
+from replica.lowering.lower import Rule, function
+from replica.theories.saddle_point import Problem, standard_error
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "slr_bayes_max.csv").open()))
 INF = float("inf")

@@ -15,14 +15,14 @@ from scipy.special import erf
 from scipy.stats import norm
 
 import replica
-from equations import slr_flow
-from replica import gram_flow
-from replica.descent import classes, descent, evidence, trajectory
-from replica.figures import figure_of
-from replica.lower import function
-from replica.settings import resolve
+from equations.models import slr_flow
+from replica.dynamics.descent import classes, descent, evidence, trajectory
+from replica.lowering.lower import function
+from replica.models import resolve
+from replica.plots.figures import figure_of
 from replica.simulate.population import descend, draw_teacher
-from solvers import Status, gram
+from replica.theories import gradient_flow
+from solvers import Status, gram_descent
 
 NAMES = [q.name for q in slr_flow.OVERLAPS]
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1}
@@ -45,14 +45,14 @@ def test_linear_ends_at_the_closed_form(rule: str, length: int, nu: float) -> No
 def test_velocity_is_the_gradient_of_the_objective_over_vectors() -> None:
     """Central differences of R(G(k, v)) with ridges and an unusual teacher, for cross terms of every kind."""
     model, values = resolve("slr-flow", {**ERF, "lam_k": 0.3, "lam_v": 0.2, "rho_k": 1.1, "rho_v": 0.9, "rho_kv": 0.2, "gamma2": 0.7})
-    w = gram_flow.embedded(model, values, GENERIC)
-    at = gram_flow.field(model, gram_flow.RULE, gram_flow.controls_of(model, values))
+    w = gradient_flow.embedded(model, values, GENERIC)
+    at = gradient_flow.field(model, gradient_flow.RULE, gradient_flow.controls_of(model, values))
 
     def objective(x: np.ndarray) -> float:
         every = jnp.asarray(np.concatenate([x, w[2:]]))
-        return float(at.values(gram_flow.overlaps_in(model, every @ every.T))["objective"])
+        return float(at.values(gradient_flow.overlaps_in(model, every @ every.T))["objective"])
 
-    found = np.asarray(gram.velocity(at.forces, jnp.asarray(w[2:]), jnp.asarray(w[:2])))
+    found = np.asarray(gram_descent.velocity(at.forces, jnp.asarray(w[2:]), jnp.asarray(w[:2])))
     for i, j in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 3)):
         move = np.zeros((2, 4))
         move[i, j] = 1e-4
@@ -150,7 +150,7 @@ def test_linear_pure_may_exchange_key_and_value() -> None:
     off = rests & (found.cross.values > 0.1)
     assert 3 <= off.sum() <= 21 and (rests & (found.cross.values < 1e-6)).sum() >= 3
     np.testing.assert_allclose(found.risk.values[rests], 0.1 + 2 / 3, atol=1e-9)  # Delta + L/(L + nu)
-    assert np.max(found.rate.values[rests]) < gram.NEUTRAL
+    assert np.max(found.rate.values[rests]) < gram_descent.NEUTRAL
     assert sum(e["count"] for e in classes(found)) == 24
     panel = figure_of(found).axes[0]
     assert panel.get_title() == "spiked" and sum(len(line.get_xdata()) for line in panel.lines) == 24
@@ -181,10 +181,10 @@ def test_mistakes_are_refused_in_a_sentence(command) -> None:
 
 
 def test_a_risk_below_the_bayes_bound_is_an_error() -> None:
-    assert gram_flow.judged(Status.SUCCESSFUL, 0.3, 1e-9, (0.4, 1e-9)) is Status.BELOW_BAYES
-    assert gram_flow.judged(Status.SUCCESSFUL, 0.5, 1e-9, (0.4, 1e-9)) is Status.SUCCESSFUL
+    assert gradient_flow.judged(Status.SUCCESSFUL, 0.3, 1e-9, (0.4, 1e-9)) is Status.BELOW_BAYES
+    assert gradient_flow.judged(Status.SUCCESSFUL, 0.5, 1e-9, (0.4, 1e-9)) is Status.SUCCESSFUL
     model, values = resolve("slr-flow", LINEAR | {"rho_k": 1.1})
-    assert gram_flow.bayes_risk(model, values) is None
+    assert gradient_flow.bayes_risk(model, values) is None
 
 
 @pytest.mark.slow

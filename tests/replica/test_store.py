@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from replica import store
 from replica.errors import StoreError
+from replica.files import store
 
 METADATA = {
     "model": "slr-bayes",

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import replica
-from replica import recovery, subspace_check
+from replica.check import ascent as subspace_check
+from replica.dynamics import recovery
 from replica.simulate.subspace import Ascent, _projected_gradient, gradient, prepared, run
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "subspace.csv").open()))

@@ -5,7 +5,7 @@ import pytest
 
 import replica
 from replica import InputError, to_dataset
-from replica.plot import draw, hard_phase, save_figure
+from replica.plots.base import draw, hard_phase, save_figure
 
 BAYES = {"L": 4, "nu": 1, "Delta": 1e-4}
 

@@ -12,9 +12,10 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import replica
-from replica import InputError, cli, user_check
-from replica.check_plot import draw_check, points, with_checks
-from replica.plot import draw
+from replica import InputError, cli
+from replica.check import measurements
+from replica.plots.base import draw
+from replica.plots.checks import draw_check, points, with_checks
 
 THEORY = replica.solve("spiked-wigner", snr=2.0).branch("informed").overlaps["q"]
 
@@ -65,16 +66,16 @@ def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(ca
 )  # fmt: skip
 def test_bad_files_are_one_sentence(lines: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says):
-        user_check.read(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
+        measurements.read(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
 
 
 def test_missing_file_and_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
-        user_check.read(tmp_path / "none.csv", "spiked-wigner", {})
+        measurements.read(tmp_path / "none.csv", "spiked-wigner", {})
     with pytest.raises(InputError, match="which model"):
-        user_check.read(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
+        measurements.read(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
     with pytest.raises(InputError, match="given twice"):
-        user_check.read(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
+        measurements.read(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
 
 
 def checked(**attrs: Any) -> xr.Dataset:
@@ -107,13 +108,13 @@ def test_a_check_alone_is_drawn_against_inverse_size_or_its_control(tmp_path: Pa
     panel = draw_check(checked(), "q").axes[0]
     assert panel.get_xlabel() == "1/D" and len(panel.containers) == 2
     file = written(tmp_path / "own.csv", "snr,q,q_error", "2,0.9,0.01", "3,0.95,0.01")
-    _, own = user_check.check(file, "spiked-wigner", {})
+    _, own = measurements.check(file, "spiked-wigner", {})
     panel = draw_check(own, "q").axes[0]
     assert "lambda" in panel.get_xlabel()
     assert points(own, "snr", "q").x.tolist() == [2, 3]
 
 
 def test_a_theory_without_solution_is_a_failure_not_bad_input(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_check, "solve", lambda model, **values: replica.solve(model, settings=replica.Settings(max_steps=1), **values))
+    monkeypatch.setattr(measurements, "solve", lambda model, **values: replica.solve(model, settings=replica.Settings(max_steps=1), **values))
     code, _, err = call("check", "spiked-wigner", "--csv", written(tmp_path / "own.csv", "snr,q", "2,0.9"))
     assert code == 1 and "line 2: the theory has no solution here" in err

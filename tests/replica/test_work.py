@@ -21,11 +21,12 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import replica
-from replica import InputError, Status, StoreError, store
-from replica import work as long_work
+from replica import InputError, Status, StoreError
 from replica.cli import app
-from replica.dataset import failures
-from replica.plot import valid
+from replica.files import store
+from replica.jobs import run as long_work
+from replica.plots.base import valid
+from replica.sweeps.dataset import failures
 
 GRID = {"snr": np.linspace(0.5, 4, 20)}
 ROOT = Path(replica.__file__).parents[1]
@@ -277,7 +278,7 @@ def test_other_settings_are_refused_and_named(file: Path, name: str) -> None:
 
 
 def test_another_version_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replica.dataset.versions", lambda: store.versions() | {"jax": "0.0"})
+    monkeypatch.setattr("replica.sweeps.dataset.versions", lambda: store.versions() | {"jax": "0.0"})
     with pytest.raises(StoreError, match=r"versions\.jax is [\d.]+ there and 0\.0 here"):
         replica.sweep("spiked-wigner", over=GRID, file=file, resume=True)
 
@@ -366,13 +367,13 @@ def test_a_client_a_model_of_ones_own_and_a_scheduler_file(cluster: Any, tmp_pat
 
 
 def test_what_is_wrong_with_dask_is_said(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replica.workers.TIMEOUT", 1)
+    monkeypatch.setattr("replica.jobs.workers.TIMEOUT", 1)
     with pytest.raises(InputError, match=r"no dask scheduler answers at tcp://127\.0\.0\.1:9 .*: start one with `dask scheduler`"):
         replica.sweep("spiked-wigner", over=GRID, dask="tcp://127.0.0.1:9", file=tmp_path / "x.h5")
     with pytest.raises(InputError, match="no dask scheduler answers at nonsense"):
         replica.sweep("spiked-wigner", over=GRID, dask="nonsense://x")
     with monkeypatch.context() as patch:
-        patch.setattr("replica.workers.versions", lambda: store.versions() | {"jax": "0.0"})
+        patch.setattr("replica.jobs.workers.versions", lambda: store.versions() | {"jax": "0.0"})
         with pytest.raises(InputError, match=r"a worker has jax [\d.]+ instead of 0\.0: install the same versions on all machines"):
             replica.sweep("spiked-wigner", over=GRID, dask=cluster.scheduler_address)
     monkeypatch.setitem(sys.modules, "distributed", None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from solvers import gram, quadrature
+from solvers import gram_descent, quadrature
 
 FIXED = jnp.eye(3)[1:]
 
@@ -28,36 +28,36 @@ def at(x):
 
 def test_velocity_is_minus_the_gradient() -> None:
     x = jnp.array([[0.3, -0.7, 0.4]])
-    np.testing.assert_allclose(gram.velocity(forces, FIXED, x), -jax.grad(at)(x), atol=1e-14)
-    speed, slope = gram.slope(forces, FIXED, x)
+    np.testing.assert_allclose(gram_descent.velocity(forces, FIXED, x), -jax.grad(at)(x), atol=1e-14)
+    speed, slope = gram_descent.slope(forces, FIXED, x)
     np.testing.assert_allclose(speed, -jax.grad(at)(x)[0], atol=1e-14)
     np.testing.assert_allclose(slope, -jax.hessian(lambda y: at(y[None]))(x[0]), atol=1e-6)
 
 
 def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
-    velocity = jax.jit(lambda x: gram.velocity(forces, FIXED, x))
-    end = gram.settle(lambda x: np.asarray(velocity(x)), np.array([[0.8, 0.9, 0.5]]), 400.0, 1e3)
-    speed, slope = gram.slope(forces, FIXED, jnp.asarray(end.x))
-    assert np.max(np.abs(speed)) < 2 * gram.REST and end.time < 400
-    x = np.asarray(end.x) + gram.newton(np.asarray(speed), np.asarray(slope))
+    velocity = jax.jit(lambda x: gram_descent.velocity(forces, FIXED, x))
+    end = gram_descent.settle(lambda x: np.asarray(velocity(x)), np.array([[0.8, 0.9, 0.5]]), 400.0, 1e3)
+    speed, slope = gram_descent.slope(forces, FIXED, jnp.asarray(end.x))
+    assert np.max(np.abs(speed)) < 2 * gram_descent.REST and end.time < 400
+    x = np.asarray(end.x) + gram_descent.newton(np.asarray(speed), np.asarray(slope))
     assert np.max(np.abs(jax.grad(at)(jnp.asarray(x)))) < 1e-10
     assert np.abs(x[0, 2]) < 1e-10 and np.linalg.norm(x[0] - [0, 1, 0]) == pytest.approx(1)
 
 
 def test_a_flow_that_needs_too_many_evaluations_or_grows_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    grows = gram.settle(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
+    grows = gram_descent.settle(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
     assert np.linalg.norm(grows.x) == pytest.approx(10, rel=1e-6)
     assert grows.time == pytest.approx(np.log(10 / np.sqrt(2)), rel=1e-5)
-    monkeypatch.setattr(gram, "MOST_EVALUATIONS", 50)
-    turns = gram.settle(lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0)
+    monkeypatch.setattr(gram_descent, "MOST_EVALUATIONS", 50)
+    turns = gram_descent.settle(lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0)
     assert turns.evaluations == 50 and turns.time == 0
 
 
 def test_a_step_on_the_sphere_keeps_lengths_and_follows_the_tangent() -> None:
     x, size = jnp.array([[0.6, 0.8, 0.0]]), jnp.array([1e-6])
-    new = gram.step_on_spheres(forces, FIXED, x, size)
+    new = gram_descent.step_on_spheres(forces, FIXED, x, size)
     assert float(jnp.linalg.norm(new)) == pytest.approx(1, abs=1e-15)
-    speed = gram.velocity(forces, FIXED, x)
+    speed = gram_descent.velocity(forces, FIXED, x)
     tangent = speed - (speed @ x.T) * x
     np.testing.assert_allclose((new - x) / size[0], tangent, atol=1e-5)
 
@@ -65,10 +65,10 @@ def test_a_step_on_the_sphere_keeps_lengths_and_follows_the_tangent() -> None:
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_vectors_of_a_gram_matrix(rank: int) -> None:
     w = np.random.default_rng(rank).standard_normal((4, rank))
-    found = gram.vectors(w @ w.T)
+    found = gram_descent.vectors(w @ w.T)
     assert found is not None
     np.testing.assert_allclose(found @ found.T, w @ w.T, atol=1e-12)
-    assert gram.vectors(w @ w.T - 0.5 * np.diag([1, 0, 0, 0]) * (w @ w.T)[0, 0] * 2.5) is None
+    assert gram_descent.vectors(w @ w.T - 0.5 * np.diag([1, 0, 0, 0]) * (w @ w.T)[0, 0] * 2.5) is None
 
 
 def test_the_step_is_integrated_like_a_smooth_function() -> None:

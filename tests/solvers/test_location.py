@@ -11,14 +11,14 @@ import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from solvers import location
+from solvers.attention import location_law
 
 
 @partial(jax.jit, static_argnums=3)
 def log_probabilities(omega: jax.Array, variance: jax.Array, nu: jax.Array, nodes: int) -> jax.Array:
-    law = location.noise(variance, nu)
+    law = location_law.noise(variance, nu)
     h = law.rate * omega
-    return location._winning(law, h, jnp.ones(omega.shape[1], bool), nodes, h[:, :1])[3]
+    return location_law._winning(law, h, jnp.ones(omega.shape[1], bool), nodes, h[:, :1])[3]
 
 
 def probabilities(omega: list[float], variance: float, nu: float, nodes: int = 57) -> np.ndarray:
@@ -56,10 +56,10 @@ def test_a_large_strength_is_the_largest_key() -> None:
 @pytest.mark.parametrize("tokens", [2, 5, 40])
 @pytest.mark.parametrize("width", [1e-4, 0.3, 100.0])
 def test_sorted_keys_have_the_law_of_order_statistics(tokens: int, width: float) -> None:
-    points = location.base_points(tokens, 13, 1, 0)
-    drawn = jax.jit(location.sorted_keys)(jnp.asarray(points.keys[0]), jnp.asarray(float(tokens)), jnp.asarray(width))
+    points = location_law.base_points(tokens, 13, 1, 0)
+    drawn = jax.jit(location_law.sorted_keys)(jnp.asarray(points.keys[0]), jnp.asarray(float(tokens)), jnp.asarray(width))
     keys, weight = map(np.asarray, drawn)
-    assert np.all(np.diff(keys[:, : location._ordered(tokens)], axis=1) <= 0)
+    assert np.all(np.diff(keys[:, : location_law._ordered(tokens)], axis=1) <= 0)
     assert weight.mean() == pytest.approx(1, abs=2e-4)
     assert (weight * (keys**2).sum(axis=1)).mean() == pytest.approx(tokens, rel=1e-2)
     x = np.linspace(-9, 9, 20_001)
@@ -74,10 +74,10 @@ def test_sorted_keys_have_the_law_of_order_statistics(tokens: int, width: float)
 @pytest.mark.parametrize(("tokens", "count"), [(3, 3), (5, 3), (60, 60), (60, 20)])
 def test_locations_sum_to_one(tokens: int, count: int) -> None:
     """Explicit locations and representatives of the others; tokens beyond ``count`` are absent."""
-    points = location.base_points(tokens, 11, 1, 0)
-    law = location.noise(jnp.asarray(0.4), jnp.asarray(np.inf))
-    part = location.Points(*(jnp.asarray(a[0]) for a in points))
-    samples = jax.jit(lambda p: location.planted(p, jnp.asarray(float(count)), law, jnp.asarray(0.6), jnp.asarray(0.5), jnp.asarray(0.6), 36))(part)
+    points = location_law.base_points(tokens, 11, 1, 0)
+    law = location_law.noise(jnp.asarray(0.4), jnp.asarray(np.inf))
+    part = location_law.Points(*(jnp.asarray(a[0]) for a in points))
+    samples = jax.jit(lambda p: location_law.planted(p, jnp.asarray(float(count)), law, jnp.asarray(0.6), jnp.asarray(0.5), jnp.asarray(0.6), 36))(part)
     assert float(samples.location_weight.sum(axis=1).mean()) == pytest.approx(1, abs=1e-6 if tokens <= 16 else 0.02)
     assert np.allclose(np.asarray(samples.probability).sum(axis=1), 1, atol=1e-7)
     assert np.all(np.asarray(samples.probability)[:, count:] == 0)
@@ -87,13 +87,13 @@ def test_locations_sum_to_one(tokens: int, count: int) -> None:
 @pytest.mark.parametrize("nu", [2.0, np.inf])
 def test_scores_are_derivatives_of_log_z(nu: float) -> None:
     """By finite differences of log sum_l P_l N(y; omega_v,l, V), the probabilities computed afresh for moved keys."""
-    points = location.base_points(3, 3, 1, 0)
-    part = location.Points(*(jnp.asarray(a[0]) for a in points))
+    points = location_law.base_points(3, 3, 1, 0)
+    part = location_law.Points(*(jnp.asarray(a[0]) for a in points))
     q_k, q_v, width, count = 0.5, 0.6, 0.5, jnp.asarray(3.0)
-    law = location.noise(jnp.asarray(1 - q_k), jnp.asarray(nu))
-    samples = jax.jit(lambda p: location.planted(p, count, law, jnp.asarray(q_k), jnp.asarray(q_v), jnp.asarray(width), 80))(part)
-    narrow = location.near_tie(count, law.rate * np.sqrt(q_k))
-    keys = np.sqrt(q_k) * np.asarray(location.sorted_keys(part.keys, count, narrow)[0])
+    law = location_law.noise(jnp.asarray(1 - q_k), jnp.asarray(nu))
+    samples = jax.jit(lambda p: location_law.planted(p, count, law, jnp.asarray(q_k), jnp.asarray(q_v), jnp.asarray(width), 80))(part)
+    narrow = location_law.near_tie(count, law.rate * np.sqrt(q_k))
+    keys = np.sqrt(q_k) * np.asarray(location_law.sorted_keys(part.keys, count, narrow)[0])
     values = np.sqrt(q_v) * np.asarray(part.values)
     label = values + np.sqrt(width) * np.asarray(part.label)[:, None]
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from solvers import Status, affine_prox, proximal, valleys
-from solvers.proximal import Attention, Channel
-from solvers.sampling import single_location, whiten
-from solvers.warm import warm_fixed_point
+from solvers import Status
+from solvers.attention import affine_prox, global_prox, prox
+from solvers.attention.data import single_location, whiten
+from solvers.attention.prox import Attention, Channel
+from solvers.warm_start import warm_fixed_point
 
 ATTENTION = {
     "softmax": Attention(lambda chi, _: jax.nn.softmax(chi, axis=0)),
@@ -35,8 +36,8 @@ def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.
 def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) -> None:
     """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as low."""
     attend, at, tokens = ATTENTION[name], channel(3, 6), 3
-    chi, _, failed = valleys.search(attend, at, at.key)
-    height = proximal.reduced(attend, at, chi)
+    chi, _, failed = global_prox.search(attend, at, at.key)
+    height = prox.reduced(attend, at, chi)
     assert not np.any(failed)
     rng = np.random.default_rng(1)
     for i in range(6):
@@ -49,26 +50,26 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
         base = np.concatenate([at.key[:, i], at.value[:, i]])
         lowest = min(minimize(full, base + rng.normal(size=6) * s, method="BFGS").fun for s in (0, 1, 2))
         assert height[i] <= lowest + 1e-7
-        z = proximal.values(attend, at, chi)[:, i]
+        z = prox.values(attend, at, chi)[:, i]
         assert full(np.concatenate([chi[:, i], z])) == pytest.approx(float(height[i]), abs=1e-12)
 
 
 @pytest.mark.slow
 def test_search_is_not_beaten_by_many_random_starts() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
-    chi, _, _ = valleys.search(attend, at, at.key)
-    height, rng = proximal.reduced(attend, at, chi), np.random.default_rng(2)
+    chi, _, _ = global_prox.search(attend, at, at.key)
+    height, rng = prox.reduced(attend, at, chi), np.random.default_rng(2)
     for scale in (1.0, 3.0, 3.0, 6.0, 6.0, 9.0):
-        other = proximal.descend(attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6)
+        other = prox.descend(attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6)
         assert np.mean(other.height < height - 1e-6) <= 0.001
 
 
 @pytest.mark.slow
 def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
-    alone = proximal.descend(attend, at, at.key)
-    chi, changed, _ = valleys.search(attend, at, at.key)
-    gain = alone.height - proximal.reduced(attend, at, chi)
+    alone = prox.descend(attend, at, at.key)
+    chi, changed, _ = global_prox.search(attend, at, at.key)
+    gain = alone.height - prox.reduced(attend, at, chi)
     assert np.array_equal(changed, gain > 1e-8 * (1 + np.abs(alone.height)))
     assert 0 < np.mean(changed) < 0.2
 
@@ -76,25 +77,25 @@ def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
 def test_a_bend_of_the_attention_holds_tokens_and_is_searched_exactly() -> None:
     """relu: no point of a fine grid lies lower; some minima sit on the kink, where no gradient vanishes."""
     attend, at = ATTENTION["relu"], channel(2, 40)
-    chi, _, failed = valleys.search(attend, at, at.key)
-    height = proximal.reduced(attend, at, chi)
+    chi, _, failed = global_prox.search(attend, at, at.key)
+    height = prox.reduced(attend, at, chi)
     assert not np.any(failed)
     assert 0.05 < np.mean(chi == 0.2) < 0.6
     axis = np.linspace(-6, 6, 81)
     grid = np.stack(np.meshgrid(axis, axis)).reshape(2, -1)  # every point of it for every sample
     sample, point = (i.ravel() for i in np.meshgrid(np.arange(40), np.arange(grid.shape[1])))
-    everywhere = proximal.reduced(attend, at.of(sample), jnp.asarray(grid[:, point])).reshape(-1, 40)
+    everywhere = prox.reduced(attend, at.of(sample), jnp.asarray(grid[:, point])).reshape(-1, 40)
     assert np.all(everywhere.min(axis=0) >= height - 1e-9)
 
 
 @pytest.mark.slow
 def test_held_tokens_do_not_respond() -> None:
     attend, at = ATTENTION["relu"], channel(2, 40)
-    search = jax.jit(lambda at, known: valleys.search(attend, at, known)[0])
+    search = jax.jit(lambda at, known: global_prox.search(attend, at, known)[0])
     chi = search(at, at.key)
 
     def prox(value_width: jax.Array) -> jax.Array:
-        return proximal.responsive(attend, at._replace(value_width=value_width), chi)
+        return prox.responsive(attend, at._replace(value_width=value_width), chi)
 
     step = 1e-6
     slope = jax.jvp(prox, (at.value_width,), (jnp.array(1.0),))[1]
@@ -105,12 +106,12 @@ def test_held_tokens_do_not_respond() -> None:
 
 def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
     at = channel(4, 500)
-    chi, _, failed = valleys.search(AFFINE, at, at.key)
+    chi, _, failed = global_prox.search(AFFINE, at, at.key)
     r = affine_prox.residual(at, jnp.array(0.3), jnp.array(1.4))
     exact, z = affine_prox.minimiser(at, jnp.array(0.3), jnp.array(1.4), r)
     assert not np.any(failed)
     np.testing.assert_allclose(exact, chi, atol=1e-8)
-    np.testing.assert_allclose(z, proximal.values(AFFINE, at, chi), atol=1e-8)
+    np.testing.assert_allclose(z, prox.values(AFFINE, at, chi), atol=1e-8)
     np.testing.assert_allclose(r, at.label - jnp.sum((0.3 + 1.4 * exact) * z, axis=0), atol=1e-10)
 
 
@@ -122,7 +123,7 @@ def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
         moved = at._replace(value_width=value_width)
         if name == "linear":
             return affine_prox.minimiser(moved, jnp.array(1.0), jnp.array(1.0), affine_prox.residual(moved, jnp.array(1.0), jnp.array(1.0)))[0]
-        return proximal.responsive(attend, moved, proximal.descend(attend, moved, at.key).chi)
+        return prox.responsive(attend, moved, prox.descend(attend, moved, at.key).chi)
 
     width, step = jnp.array(0.7), 1e-5
     slope = jax.jvp(prox, (width,), (jnp.array(1.0),))[1]
@@ -135,16 +136,16 @@ def test_solve_spd() -> None:
     root = rng.normal(size=(5, 5, 7))
     matrix = np.einsum("ikn,jkn->ijn", root, root) + 0.1 * np.eye(5)[:, :, None]
     right = rng.normal(size=(5, 7))
-    x, positive = proximal.solve_spd(jnp.array(matrix), jnp.array(right))
+    x, positive = prox.solve_spd(jnp.array(matrix), jnp.array(right))
     assert np.all(positive)
     np.testing.assert_allclose(np.einsum("ijn,jn->in", matrix, x), right, atol=1e-9)
-    assert not np.any(proximal.solve_spd(-jnp.array(matrix), jnp.array(right))[1])
+    assert not np.any(prox.solve_spd(-jnp.array(matrix), jnp.array(right))[1])
 
 
 def test_a_nan_centre_is_reported_as_failed() -> None:
     at = channel(2, 4)
     at = at._replace(key=at.key.at[0, 1].set(jnp.nan))
-    assert list(valleys.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
+    assert list(global_prox.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
 
 
 def test_whitened_points_have_exact_second_moments() -> None:

@@ -10,10 +10,10 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equations.nodes import Average, LineIntegral, MellinIntegral
-from equations.stable import InverseMills, LogCosh, LogNdtr
+from equations.calculus.averages import Average, LineIntegral, MellinIntegral
+from equations.calculus.special_functions import InverseMills, LogCosh, LogNdtr
 from replica.errors import LoweringError
-from replica.lower import Rule, function, value_and_error
+from replica.lowering.lower import Rule, function, value_and_error
 from solvers import quadrature
 
 x, a, q = sp.symbols("x a q", real=True)

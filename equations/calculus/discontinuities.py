@@ -1,0 +1,130 @@
+"""Where an expression of one variable jumps or bends, and its limits there; the variables that a node binds."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import sympy as sp
+
+from .averages import Bound, SampleAverage
+from .special_functions import LogSumExp
+
+
+def switch(node: Any) -> sp.Expr | None:
+    """What vanishes where a node jumps or bends, None if it does neither."""
+    if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
+        return node.args[0]
+    if isinstance(node, sp.Max | sp.Min) and len(node.args) == 2:
+        return node.args[0] - node.args[1]
+    if isinstance(node, sp.core.relational.Relational):
+        return node.lhs - node.rhs
+    return None
+
+
+@cache
+def places(expr: sp.Expr, x: sp.Symbol) -> tuple[sp.Expr, ...]:
+    """Where an expression jumps or bends in x; ValueError if that cannot be solved for."""
+    found: dict[sp.Expr, None] = {}
+    for node in sp.preorder_traversal(expr):
+        condition = switch(node)
+        if condition is not None and x in condition.free_symbols:
+            found |= dict.fromkeys(_roots(condition, x, node))
+    return tuple(found)
+
+
+def _roots(condition: sp.Expr, x: sp.Symbol, node: sp.Basic) -> list[sp.Expr]:
+    """The zeros of what is linear in x but for absolute values of linear arguments."""
+    sizes = [a for a in condition.atoms(sp.Abs) if x in a.free_symbols]
+    roots = []
+    for signs in itertools.product((1, -1), repeat=len(sizes)):
+        plain = condition.xreplace({a: s * a.args[0] for a, s in zip(sizes, signs, strict=True)})
+        slope = sp.expand(sp.diff(plain, x))
+        if slope == 0:
+            continue
+        if x in slope.free_symbols:
+            raise ValueError(f"cannot find where {node} jumps or bends in {x}: write it with arguments linear in {x}, or their absolute values")
+        root = sp.expand(x - plain / slope)
+        if vanishes(condition.subs(x, root)) and root not in roots:
+            roots.append(root)
+    return roots
+
+
+def vanishes(expr: sp.Expr) -> bool:
+    """Whether an expression is zero, absolute values taken of what they are of."""
+    return sp.expand(expr.replace(sp.Abs, lambda u: sp.Abs(sp.expand(u)))) == 0
+
+
+def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr:
+    """The limit of ``expr`` at a place where it jumps, from above (side = 1) or below (-1)."""
+
+    def resolved(node: Any) -> Any:
+        condition = switch(node)
+        if condition is None or not vanishes(condition.subs(x, place)):
+            return node
+        beyond = sp.sign(sp.expand(side * sp.diff(condition, x).subs(x, place)).replace(sp.sign, lambda u: sp.sign(sp.expand(u))))
+        if isinstance(node, sp.Abs):
+            return beyond * condition
+        if isinstance(node, sp.Max | sp.Min):
+            larger, smaller = node.args if beyond == 1 else node.args[::-1]
+            return larger if isinstance(node, sp.Max) else smaller
+        if isinstance(node, sp.core.relational.Relational):
+            return node.func(beyond, 0)
+        return node.func(beyond)
+
+    return sp.expand(expr.replace(lambda e: switch(e) is not None, resolved).subs(x, place))
+
+
+# under an integral -------------------------------------------------------------------------------
+
+def bound_variables(node: sp.Basic) -> tuple[Any, ...]:
+    if isinstance(node, SampleAverage):
+        return (samples(node), node.variable)
+    if isinstance(node, Bound):
+        return (node.variable,)
+    if isinstance(node, LogSumExp):
+        return (node.args[1],)
+    if isinstance(node, sp.Sum):
+        return tuple(limit[0] for limit in node.limits)
+    return ()
+
+
+def samples(node: SampleAverage) -> sp.Symbol:
+    return sp.Symbol(f"sample_of_{node.variable}")
+
+
+def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
+    """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside, |.|, Max, Min, conditions.
+
+    An argument that also contains a variable integrated inside ``body`` is no kink: that integral is smooth in x.
+    """
+    roots: list[sp.Expr] = []
+    for g in _bends(body):
+        slope = sp.diff(g, x)
+        if slope != 0 and not slope.has(x):
+            root = sp.expand(x - g / slope)
+            if root not in roots:
+                roots.append(root)
+    return roots
+
+
+def curved(body: sp.Expr, x: sp.Symbol) -> sp.Expr | None:
+    """An argument of such a function that is not linear in x, so that its root is not known; None if there is none."""
+    return next((g for g in _bends(body) if x in g.free_symbols and x in sp.diff(g, x).free_symbols), None)
+
+
+def _bends(node: sp.Basic) -> list[sp.Expr]:
+    """Arguments whose zeros are kinks of ``node``, free of its bound variables."""
+    inside = [g for a in node.args for g in _bends(a)]
+    hidden = set(bound_variables(node))
+    inside = [g for g in inside if not g.free_symbols & hidden]
+    if isinstance(node, Bound):
+        return [*inside, *node.bends()]
+    if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
+        return [*inside, node.args[0]]  # type: ignore[list-item]
+    if isinstance(node, sp.Max | sp.Min):
+        return inside + [a - b for i, a in enumerate(node.args) for b in node.args[:i]]  # type: ignore[operator]
+    if isinstance(node, sp.core.relational.Relational):
+        return [*inside, node.lhs - node.rhs]  # type: ignore[attr-defined]
+    return inside

@@ -1,0 +1,1 @@
+"""Generalized linear models from their parts: densities, priors, channels."""

@@ -1,0 +1,1 @@
+"""What the models of single-location regression share: data, activations, planted averages."""

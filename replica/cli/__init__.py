@@ -1,0 +1,5 @@
+"""The command line."""
+
+from .commands import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,54 @@
+"""What a user typed as numbers and names: ranges, nearest names, one sentence per mistake."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from equations import Quantity
+from equations.slr.laws import is_law
+
+from .errors import InputError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``(did you mean X?)`` or the list of what there is."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+def number(quantity: Quantity, value: Any) -> float:
+    """A value of ``quantity`` as a float inside its range."""
+    if is_law(value):
+        raise InputError(f"{quantity.name} = {value} is a law: this model takes one number for {quantity.name}")
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{quantity.name} = {value!r} is not a number") from None
+    if not math.isfinite(result) and not (quantity.infinite and result == math.inf):
+        raise InputError(f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}")
+    if not quantity.contains(result):
+        hint = f" ({quantity.outside})" if quantity.outside else ""
+        raise InputError(f"{quantity.name} = {result:g} is out of range: it must be {quantity.range_text()}{hint}")
+    return result
+
+
+def assignments(pairs: Iterable[str], what: str = "--set") -> dict[str, str]:
+    """``name=value`` strings as a dict."""
+    result: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"cannot read {what} {pair!r}: write name=value")
+        if name.strip() in result:
+            raise InputError(f"{what} {name.strip()} is given twice: give it once")
+        result[name.strip()] = value.strip()
+    return result
+
+
+def printable(controls: Mapping[str, float]) -> dict[str, float | str]:
+    """Control values for JSON, which has no inf."""
+    return {k: v if math.isfinite(v) else str(v) for k, v in controls.items()}

@@ -1,0 +1,1 @@
+"""Long work: run, stored as it goes, on threads or on workers."""

@@ -1,0 +1,1 @@
+"""Symbols to arrays."""

@@ -1,0 +1,1 @@
+"""Curves of fixed points, thresholds and phase diagrams."""

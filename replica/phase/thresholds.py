@@ -1,0 +1,198 @@
+"""Thresholds: where the informed branch appears, where it becomes the better one, where the uninformed one ends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from equations import Model
+
+from ..errors import InputError
+from ..inputs import nearest, number, printable
+from ..lowering.lower import Rule
+from ..models import built as chosen
+from ..models import resolve
+from ..solve import MAX_LEVEL, default_rule
+from ..theories.one_parameter import Line
+from .transition import Transition, crossing, find_transition
+
+WITHIN = (1e-3, 1e3)
+"""Range searched along a control that must be positive, unless the caller gives one."""
+LOOSE = 3e-5
+"""From this accuracy on, the search begins with smaller node sets."""
+ACCURACY = 1e-6
+NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values of the control at which the branches of a model change; None where there is none in ``within``.
+
+    Attributes
+    ----------
+    model, control : str
+    controls : dict
+        The controls that are fixed.
+    within : (float, float)
+        Range searched.
+    alpha_inf : float or None
+        The informed branch appears (its spinodal); None also if it exists throughout, as perfect recovery does.
+    alpha_IT : float or None
+        The free energies are equal: the information-theoretic threshold.
+    alpha_alg : float or None
+        The uninformed branch disappears (spinodal, or instability of a trivial branch): the algorithmic threshold.
+    error : dict of name -> float or None
+        Error estimate of each.
+    transition : {"none", "first-order", "continuous"}
+    level : int
+        Refinements of the node sets that were needed.
+
+    Notes
+    -----
+    A curve with more than two folds (several S shapes, within a factor 4 of each other along a positive control) has further
+    branches in between. Then ``alpha_inf`` is the least of the folds at which a branch appears, ``alpha_alg`` the largest at
+    which one ends, and ``alpha_IT`` is where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
+    """
+
+    model: str
+    control: str
+    controls: dict[str, float]
+    within: tuple[float, float]
+    alpha_inf: float | None
+    alpha_IT: float | None
+    alpha_alg: float | None
+    error: dict[str, float | None]
+    transition: str
+    level: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object that ``replica phase --json`` prints."""
+        return {
+            **{name: getattr(self, name) for name in NAMES}, "error": self.error, "transition": self.transition,
+            "model": self.model, "control": self.control, "controls": printable(self.controls), "within": list(self.within), "level": self.level,
+        }  # fmt: skip
+
+
+def thresholds(
+    model: str | Model,
+    control: str = "alpha",
+    *,
+    within: tuple[float, float] | None = None,
+    accuracy: float = ACCURACY,
+    nodes: Rule | None = None,
+    **controls: Any,
+) -> Thresholds:
+    """Every threshold of a model along one control.
+
+    Parameters
+    ----------
+    model : str or Model
+        With conjugates and the starts "uninformed" and "informed".
+    control : str
+        Usually the sample ratio; any continuous control works.
+    within : (low, high), optional
+        Range searched; 1e-3..1e3 for a positive control.
+    accuracy : float
+        The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
+        A model that averages over samples is not refined beyond ten times its own accuracy.
+    nodes : Rule, optional
+        Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
+    **controls
+        The other controls and the model's options.
+
+    Returns
+    -------
+    Thresholds
+        ``alpha_inf``, ``alpha_IT``, ``alpha_alg`` (None where there is none in the range) with their errors.
+
+    Raises
+    ------
+    InputError
+        Unknown or missing settings, or a model without two branches to compare.
+    SolveError
+        The curve of fixed points could not be followed.
+    """
+    return search(model, control, within, accuracy, nodes, controls).thresholds
+
+
+class Search(NamedTuple):
+    """Thresholds, with the curve they were read off and its ends (the one with less information first)."""
+
+    thresholds: Thresholds
+    line: Line
+    found: Transition
+    ends: tuple[float, float]
+
+
+def search(
+    model: str | Model, control: str, within: tuple[float, float] | None, accuracy: float, nodes: Rule | None, controls: dict[str, Any]
+) -> Search:
+    """What ``thresholds`` does."""
+    built, fixed = checked(model, control, controls)
+    low, high = span(built, control, within)
+    if built.path == "proximal":
+        raise InputError(f"{built.name} averages over samples and has no curve to follow: map its branches over a second control (phase with over)")
+    if not accuracy > 0:
+        raise InputError("accuracy must be positive")
+    accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
+    rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))
+    for level in range(MAX_LEVEL + 1):
+        line = Line(built, rule, control, fixed)
+        ends = (low, high) if line.sign > 0 else (high, low)
+        found = find_transition(line, *ends)
+        result = _summary(line, found, ends, level)
+        if all(e is None or e <= accuracy for e in result.error.values()):
+            break
+        rule = rule.refined()
+    return Search(result, line, found, ends)
+
+
+def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
+    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the error estimate decides if they do)."""
+    rule = default_rule(model, *points)
+    if accuracy < LOOSE and not model.scrambled:
+        return rule
+    sizes = {n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")}
+    return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
+
+
+def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:
+    """The model and its fixed controls, refusing what has no thresholds along ``control``."""
+    built, _ = resolve(model, controls, partial=[q.name for q in chosen(model, controls)[0].controls])
+    quantities = {q.name: q for q in built.controls}
+    if control not in quantities:
+        raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
+    if control in controls:
+        raise InputError(f"{control} is both searched and fixed: give it once")
+    if quantities[control].integer:
+        raise InputError(f"thresholds need a control that varies continuously, {control} is an integer: {nearest('alpha', quantities)}")
+    if not built.conjugates or not {"uninformed", "informed"} <= set(built.starts):
+        raise InputError(f"{built.name} has no uninformed and informed branch to compare: choose a Bayes-optimal model")
+    _, fixed = resolve(model, controls, partial=(control, *partial))
+    return built, {n: v for n, v in fixed.items() if n != control}
+
+
+def span(model: Model, control: str, within: tuple[float, float] | None) -> tuple[float, float]:
+    """The range to search, inside the range of the control."""
+    quantity = next(q for q in model.controls if q.name == control)
+    if within is None and quantity.low < 0:
+        raise InputError(f"{control} has no natural range: say within which to search")
+    low, high = within or WITHIN
+    if within is None:
+        low, high = max(low, quantity.low), min(high, quantity.high)
+    low, high = number(quantity, low), number(quantity, high)
+    if not low < high or (quantity.low >= 0 and low <= 0):
+        raise InputError(f"cannot search {control} within {low:g}..{high:g}: the ends must be positive and increasing")
+    return low, high
+
+
+def _summary(line: Line, found: Transition, ends: tuple[float, float], level: int) -> Thresholds:
+    equal = found.disappears if found.continuous else crossing(line, found, *ends)
+    within = min(ends), max(ends)
+    limits = dict(zip(NAMES, (found.appears, equal, found.disappears), strict=True))
+    values = {n: None if limit is None else limit.value for n, limit in limits.items()}
+    error = {n: None if limit is None else limit.error for n, limit in limits.items()}
+    kind = "continuous" if found.continuous else "none" if all(v is None for v in values.values()) else "first-order"
+    assert all(v is None or math.isfinite(v) for v in values.values())
+    return Thresholds(line.model.name, line.control, line.fixed, within, **values, error=error, transition=kind, level=level)

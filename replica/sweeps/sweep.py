@@ -1,0 +1,226 @@
+"""Curves and maps: every branch over a grid of controls, inside one compiled program.
+
+The grid is cut into columns, which are solved over two threads or by workers and may be stored as they come.
+A warm start follows one axis in the direction in which the branch it starts from cannot be left (uninformed:
+towards more information), so it changes no result.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from equations import Model, Quantity
+from solvers import Status
+
+from ..errors import InputError
+from ..files.store import Name
+from ..inputs import assignments, nearest, number
+from ..jobs.run import Bar, Work, gathered, opened, progress_bar
+from ..lowering.node_sizes import Rule
+from ..models import resolve
+from ..solve import check, completed, default_rule
+from ..theories.saddle_point import Settings
+from .columns import Column, columns, solve_column
+from .dataset import blank, failures, fill, statuses
+
+
+def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray:
+    """Read ``start:stop:num[:log]`` as an array of values of ``quantity``."""
+    parts = text.split(":")
+    try:
+        start, stop, num = float(parts[0]), float(parts[1]), int(parts[2])
+        spacing = parts[3] if len(parts) == 4 else "linear"
+        if len(parts) > 4 or spacing not in ("linear", "log") or num < 1:
+            raise ValueError
+    except (ValueError, IndexError):
+        option = option or f"--over {quantity.name}="
+        name = option.rpartition(" ")[2] if option.endswith("=") else ""
+        raise InputError(f"cannot read {option}{text!r}: write {name}start:stop:num or start:stop:num:log") from None
+    for end in (start, stop):
+        number(quantity, end)
+    if spacing == "log" and not (start > 0 and stop > 0):
+        raise InputError(f"a logarithmic grid of {quantity.name} needs positive ends")
+    return np.geomspace(start, stop, num) if spacing == "log" else np.linspace(start, stop, num)
+
+
+def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
+    """The ``--over name=start:stop:num[:log]`` options as grids."""
+    controls = {q.name: q for q in model.controls}
+    result = {}
+    for name, text in assignments(pairs, "--over").items():
+        if name not in controls:
+            raise InputError(f"{model.name} has no control {name!r}: {nearest(name, controls)}")
+        result[name] = grid(controls[name], text)
+    return result
+
+
+def sweep(
+    model: str | Model,
+    *,
+    over: Mapping[str, Any],
+    settings: Settings | None = None,
+    warm: str | None = None,
+    nodes: Rule | None = None,
+    progress: bool | None = None,
+    file: Name | None = None,
+    resume: bool = False,
+    force: bool = False,
+    dask: Any = None,
+    **controls: Any,
+) -> xr.Dataset:
+    """Solve a model over a grid of one or more controls.
+
+    Parameters
+    ----------
+    model : str or Model
+    over : dict of control -> values
+        The grid is their outer product.
+    settings, nodes : optional
+        As in ``solve``.
+    warm : str, optional
+        Control along which each branch starts from its neighbour's solution. The uninformed branch
+        is followed towards more information and the informed one towards less, whatever the order given.
+    progress : bool, optional
+        Show a bar; by default when the error stream is a terminal.
+    file : path, optional
+        Stored there as it goes: whenever some points are finished, the file is replaced by one that has them.
+        It can be read at any time; points to come are NaN and have the status "not computed yet".
+    resume : bool
+        Continue ``file`` if it is there (the result is the same, bit for bit); settings that differ are refused.
+    force : bool
+        Replace ``file`` if it is there.
+    dask : str or distributed.Client, optional
+        Compute on dask workers instead of this process's threads; a scheduler's address or its ``.json`` file.
+    **controls
+        The controls that are fixed, and the model's options.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims: the swept controls and ``branch`` (the starts). Variables: overlaps, conjugates, free_energy,
+        observables, status (codes; attribute ``flag_meanings``), residual, steps, spectral_radius, level and
+        error_<name>. A failed point keeps its status and its last iterate.
+    """
+    return run(model, over, controls, settings or Settings(), warm, nodes, Work(file, resume, force, dask, progress))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A sweep that is ready to run: its columns, and what they are solved with."""
+
+    model: Model
+    name: str | None
+    axes: dict[str, np.ndarray]
+    fixed: dict[str, float]
+    settings: Settings
+    rule: Rule
+    warm: str | None
+    directions: dict[str, int]
+    columns: list[Column]
+
+    def blank(self) -> xr.Dataset:
+        """The dataset of which nothing is computed."""
+        return blank(self.model, self.axes, self.fixed, self.settings, self.rule, warm=self.warm, directions=self.directions)
+
+    def pending(self, dataset: xr.Dataset) -> dict[int, Column]:
+        """The columns that ``dataset`` does not have."""
+        return {i: c for i, c in enumerate(self.columns) if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()}
+
+
+def run(
+    model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None, nodes: Rule | None, work: Work
+) -> xr.Dataset:
+    """What ``sweep`` does."""
+    grid = prepared(model, over, controls, settings, warm, nodes)
+    with opened(work, grid.blank(), [*grid.axes, "branch"]) as target:
+        dataset = target.dataset
+
+        def write() -> None:
+            dataset.attrs["complete"] = not (dataset["status"] == Status.NOT_COMPUTED.code).any()
+            target.write(dataset)
+
+        total, left = dataset["status"].size, sum(c.points for c in grid.pending(dataset).values())
+        with progress_bar(work, grid.model.name, total, total - left) as bar:
+            advance(grid, dataset, target.client, bar, write)
+    return dataset
+
+
+def prepared(
+    model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None = None, nodes: Rule | None = None
+) -> Grid:
+    """The checked grid of a sweep."""
+    check(settings)
+    if settings.route != "exact":
+        raise InputError("a sweep uses the exact route; use solve for the sampled one")
+    built, fixed = resolve(model, controls, partial=over)
+    if built.path == "flow":
+        raise InputError(f"{built.name} has fixed points that come and go: use solve at one point, or phase for its boundaries")
+    settings = completed(settings, built)
+    axes = axes_of(built, over, controls)
+    directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}
+    if warm is not None and warm not in axes:
+        raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
+    rule = nodes or default_rule(built, *_corners(axes, fixed))
+    cut = columns(built, axes, fixed, warm, directions)
+    return Grid(built, model if isinstance(model, str) else None, axes, fixed, settings, rule, warm, directions, cut)
+
+
+def advance(grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Callable[[], None]) -> None:
+    """Fill in what ``dataset`` lacks; ``write`` is called after every column."""
+
+    def put(i: int, solved: Any) -> int:
+        fill(dataset, grid.model, grid.columns[i], solved)
+        write()
+        return failures(statuses(dataset, grid.columns[i]))
+
+    threads = 2 if grid.model.path == "compiled" else 1
+    job = partial(solve_column, settings=grid.settings, rule=grid.rule, warm=grid.warm is not None)
+    bar.failed(failures(dataset["status"].values))
+    gathered(client, job, grid.model, grid.name, grid.pending(dataset), bar, put, threads)
+
+
+def axes_of(model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The grids of the swept controls, checked."""
+    axes = {name: _axis(model, name, values) for name, values in over.items()}
+    for name in axes:
+        if name in controls:
+            raise InputError(f"{name} is both swept and fixed: give it once")
+    if not axes:
+        raise InputError("a sweep needs at least one control in over")
+    return axes
+
+
+def _corners(axes: dict[str, np.ndarray], fixed: dict[str, float]) -> list[dict[str, float]]:
+    """The extreme points of the grid: node sets are sized for the most demanding of them."""
+    ends = itertools.product(*((float(a.min()), float(a.max())) for a in axes.values()))
+    return [{**fixed, **dict(zip(axes, corner, strict=True))} for corner in ends]
+
+
+def _axis(model: Model, name: str, values: Any) -> np.ndarray:
+    quantities = {q.name: q for q in model.controls}
+    if name not in quantities:
+        raise InputError(f"{model.name} has no control {name!r}: {nearest(name, quantities)}")
+    result = np.atleast_1d(np.asarray(values, dtype=float))
+    if result.size == 0:
+        raise InputError(f"the grid of {name} is empty: give at least one value")
+    for value in result:
+        number(quantities[name], value)
+    return result
+
+
+def _direction(model: Model, warm: str, start: str) -> int:
+    """+1: along growing values of the control, -1: along falling ones."""
+    quantities = {q.name: q for q in model.controls}
+    if warm not in quantities:
+        raise InputError(f"{model.name} has no control {warm!r}: {nearest(warm, quantities)}")
+    information = quantities[warm].information
+    if information == 0 or start not in ("uninformed", "informed"):
+        raise InputError(f"a warm start along {warm} could change the {start} branch: leave warm out")
+    return information if start == "uninformed" else -information

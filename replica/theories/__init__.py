@@ -1,0 +1,1 @@
+"""How a model is solved: one file a theory."""

@@ -1,0 +1,1 @@
+"""Proximal problems, samples and location laws of attention."""
