@@ -18,6 +18,7 @@ slow: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check --quiet
 	$(BIN)/pyright
 
 # Into build/docs/index.html; a warning is an error.

@@ -1,4 +1,6 @@
-"""One point of slr-bayes, beside plain damped iteration of the Nishimori equations on Monte Carlo samples (numpy), as a script would."""
+"""One point of slr-bayes, beside plain damped iteration of the Nishimori equations on Monte Carlo
+samples (numpy), as a script would.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,18 @@ EXACT = {"q_k": 0.37929142, "q_v": 0.52467609}
 """Reference fixed point of POINT, to 1e-8, computed by independent code."""
 
 
-def monte_carlo(samples: int, seed: int, damping: float = 0.5, tol: float = 1e-5) -> tuple[np.ndarray, float]:
+def monte_carlo(
+    samples: int, seed: int, damping: float = 0.5, tol: float = 1e-5
+) -> tuple[np.ndarray, float]:
     """(overlaps, seconds) of damped iteration on common random numbers."""
     begun = time.perf_counter()
     rng = np.random.default_rng(seed)
     length, nu, delta, alpha = int(POINT["L"]), POINT["nu"], POINT["Delta"], POINT["alpha"]
-    x_k, x_v, noise = rng.standard_normal((samples, length)), rng.standard_normal((samples, length)), rng.standard_normal(samples)
+    x_k, x_v, noise = (
+        rng.standard_normal((samples, length)),
+        rng.standard_normal((samples, length)),
+        rng.standard_normal(samples),
+    )
     q = np.array([1e-3, 1e-3])
     evaluations = 0
     while evaluations < 500:
@@ -36,7 +44,9 @@ def monte_carlo(samples: int, seed: int, damping: float = 0.5, tol: float = 1e-5
         log_weight = np.sqrt(nu) * key - gap**2 / (2 * width)
         s = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         s /= s.sum(axis=1, keepdims=True)
-        hats = alpha * np.array([nu * (s**2).sum(axis=1).mean(), (s**2 * gap**2).sum(axis=1).mean() / width**2])
+        hats = alpha * np.array(
+            [nu * (s**2).sum(axis=1).mean(), (s**2 * gap**2).sum(axis=1).mean() / width**2]
+        )
         new = hats / (1 + hats)
         if np.max(np.abs(new - q)) < tol:
             break
@@ -68,7 +78,9 @@ def cold_call() -> float:
     with tempfile.TemporaryDirectory() as cache:
         for _ in range(2):
             begun = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True, env=os.environ | {"XDG_CACHE_HOME": cache})
+            subprocess.run(
+                command, check=True, capture_output=True, env=os.environ | {"XDG_CACHE_HOME": cache}
+            )
             seconds = time.perf_counter() - begun
     return seconds
 
@@ -77,13 +89,34 @@ def rows() -> Iterator[Row]:
     """A point, a point at large L, both branches, a call from the shell."""
     exact = np.array(list(EXACT.values()))
     samples = [monte_carlo(1_000_000, seed) for seed in range(3)]
-    other_error, other = (float(np.median(v)) for v in zip(*((np.abs(q - exact).max(), s) for q, s in samples), strict=True))
+    other_error, other = (
+        float(np.median(v))
+        for v in zip(*((np.abs(q - exact).max(), s) for q, s in samples), strict=True)
+    )
     overlaps, seconds = warm()
     error = float(np.abs(overlaps - exact).max())
     point = "one slr-bayes branch, L = 4, nu = 1, Delta = 0.01, alpha = 1.4, warm"
-    yield Row(point, seconds, error, "damped iteration, 1e6 Monte Carlo samples", other, other_error)
+    yield Row(
+        point, seconds, error, "damped iteration, 1e6 Monte Carlo samples", other, other_error
+    )
     same = max(error, 1e-8)  # what the exact values are known to
-    yield Row("the same", seconds, error, "the same", other * (other_error / same) ** 2, same, "extrapolated, error as samples^-1/2")
+    yield Row(
+        "the same",
+        seconds,
+        error,
+        "the same",
+        other * (other_error / same) ** 2,
+        same,
+        "extrapolated, error as samples^-1/2",
+    )
     for length in (2, 10_000):
-        yield Row(f"both branches, L = {length}, warm", both_branches(POINT | {"L": length, "alpha": 3.0, "nu": 6.0}), None)
-    yield Row("`replica solve slr-bayes ... --json`, new process, compilation cache warm", cold_call(), None)
+        yield Row(
+            f"both branches, L = {length}, warm",
+            both_branches(POINT | {"L": length, "alpha": 3.0, "nu": 6.0}),
+            None,
+        )
+    yield Row(
+        "`replica solve slr-bayes ... --json`, new process, compilation cache warm",
+        cold_call(),
+        None,
+    )

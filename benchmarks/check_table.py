@@ -1,11 +1,13 @@
-"""Theory against simulation over many settings of trained attention: share of |z| < 3, and the settings where disagreement is expected.
+"""Theory against simulation over many settings of trained attention: share of |z| < 3, and the
+settings where disagreement is expected.
 
     python benchmarks/check_table.py [--sizes 100,200,400] [--trials 16] [-o docs/check_table.csv]
 
-One point of the table is one quantity at one setting (six quantities each; those of one setting come from the same trials, so they are not
-independent; every setting has a seed of its own, so no two share a teacher). z holds the value extrapolated to 1/D = 0 against the theory,
-the error of the theory included. Settings were chosen before they were run: the first group where the ridge is not small, the last where
-replica symmetry is unstable or the ridge is small.
+One point of the table is one quantity at one setting (six quantities each; those of one setting
+come from the same trials, so they are not independent; every setting has a seed of its own, so no
+two share a teacher). z holds the value extrapolated to 1/D = 0 against the theory, the error of the
+theory included. Settings were chosen before they were run: the first group where the ridge is not
+small, the last where replica symmetry is unstable or the ridge is small.
 """
 
 from __future__ import annotations
@@ -25,16 +27,34 @@ from replica.check import fits, state_evolution
 from replica.check.report import Report
 
 QUANTITIES = ("m_k", "q_k", "m_v", "q_v", "risk", "training_loss")
-NUMBERS = ("theory", "theory_error", "mean", "standard_error", "extrapolated", "extrapolated_error", "z")
+NUMBERS = (
+    "theory",
+    "theory_error",
+    "mean",
+    "standard_error",
+    "extrapolated",
+    "extrapolated_error",
+    "z",
+)
 EXPECTED = "expected to agree"
 UNSTABLE = "expected to fail"
 BAYES = "message passing"
 LIMIT = 3.0
 
 
-def erm(activation: str, rule: str, L: int, nu: str, alpha: float, lam_k: float, lam_v: float) -> dict[str, Any]:
+def erm(
+    activation: str, rule: str, L: int, nu: str, alpha: float, lam_k: float, lam_v: float
+) -> dict[str, Any]:
     ridge = {"lam_k": lam_k, "lam_v": lam_v}
-    return {"model": "slr-erm", "activation": activation, "rule": rule, "L": L, "nu": nu, "Delta": 0.1, "alpha": alpha} | ridge
+    return {
+        "model": "slr-erm",
+        "activation": activation,
+        "rule": rule,
+        "L": L,
+        "nu": nu,
+        "Delta": 0.1,
+        "alpha": alpha,
+    } | ridge
 
 
 def bayes(rule: str, L: int, nu: str, alpha: float, Delta: float) -> dict[str, Any]:
@@ -74,10 +94,17 @@ def run(setting: dict[str, Any], sizes: str, trials: int, seed: int) -> Report:
     return check.check(check.plan(given, sizes=sizes, trials=trials, seed=seed))[0]
 
 
-def rows(group: str, setting: dict[str, Any], report: Report, seed: int, seconds: float) -> list[dict[str, Any]]:
+def rows(
+    group: str, setting: dict[str, Any], report: Report, seed: int, seconds: float
+) -> list[dict[str, Any]]:
     replicon = report.references.get("replicon of the theory", np.nan)
     shared = {"group": group, "model": setting["model"], "setting": name(setting)}
-    about = {"replicon": f"{replicon:.3g}", "problems": "; ".join(report.problems), "seed": seed, "seconds": round(seconds)}
+    about = {
+        "replicon": f"{replicon:.3g}",
+        "problems": "; ".join(report.problems),
+        "seed": seed,
+        "seconds": round(seconds),
+    }
     found = []
     for c in report.comparisons:
         if c.name in QUANTITIES:
@@ -92,15 +119,24 @@ def summary(table: list[dict[str, Any]]) -> list[str]:
         z = np.array([float(r["z"]) for r in table if r["group"] == group])
         if z.size:
             spread = f"largest {np.abs(z).max():.2f}, rms {np.sqrt(np.mean(z**2)):.2f}"
-            lines.append(f"{group}: |z| < {LIMIT:g} on {np.sum(np.abs(z) < LIMIT)} of {z.size} points, {spread}")
+            lines.append(
+                f"{group}: |z| < {LIMIT:g} on {np.sum(np.abs(z) < LIMIT)} of {z.size} points,"
+                f" {spread}"
+            )
     return lines
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", default="100,200,400")
     parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--only", default="", help="groups and settings that contain one of these texts, separated by |")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="groups and settings that contain one of these texts, separated by |",
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/check_table.csv"))
     asked = parser.parse_args()
     table: list[dict[str, Any]] = []
@@ -108,10 +144,20 @@ def main() -> None:
         if not any(text in f"{group}: {name(setting)}" for text in asked.only.split("|")):
             continue
         began = time.perf_counter()
-        found = rows(group, setting, run(setting, asked.sizes, asked.trials, seed), seed, time.perf_counter() - began)
+        found = rows(
+            group,
+            setting,
+            run(setting, asked.sizes, asked.trials, seed),
+            seed,
+            time.perf_counter() - began,
+        )
         table += found
         zs = "  ".join(f"{r['quantity']} {float(r['z']):+.2f}" for r in found)
-        print(f"{group:<18}{name(setting)}\n    {zs}  (replicon {found[0]['replicon']}, {found[0]['seconds']} s)", flush=True)
+        print(
+            f"{group:<18}{name(setting)}\n    {zs}  (replicon {found[0]['replicon']},"
+            f" {found[0]['seconds']} s)",
+            flush=True,
+        )
         write(asked.output, table)
     print("\n".join(summary(table)))
 
@@ -119,7 +165,9 @@ def main() -> None:
 def write(path: Path, table: list[dict[str, Any]]) -> None:
     """All rows so far, with the command and the machine in the first line."""
     with path.open("w", newline="") as stream:
-        machine = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
+        machine = (
+            f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
+        )
         stream.write(f"# python {shlex.join(sys.argv)}; {machine}\n")
         writer = csv.DictWriter(stream, list(table[0]))
         writer.writeheader()

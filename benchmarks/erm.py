@@ -1,4 +1,6 @@
-"""Trained attention: a curve in alpha, warm-started against cold-started prox, Newton against plain damping."""
+"""Trained attention: a curve in alpha, warm-started against cold-started prox, Newton against plain
+damping.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,18 @@ class Cold(Ensemble):
 
 
 def curve() -> tuple[float, float]:
-    """Seconds of a curve of 20 points, both starts at each, and the largest standard error of the risk."""
+    """Seconds of a curve of 20 points, both starts at each, and the largest standard error of the
+    risk.
+    """
     begun = time.perf_counter()
     # The reported error is twice the standard error.
-    result = replica.sweep("slr-erm", over={"alpha": ALPHAS}, settings=Settings(accuracy=2 * STANDARD_ERROR), progress=False, **GIVEN)
+    result = replica.sweep(
+        "slr-erm",
+        over={"alpha": ALPHAS},
+        settings=Settings(accuracy=2 * STANDARD_ERROR),
+        progress=False,
+        **GIVEN,
+    )
     seconds = time.perf_counter() - begun
     points = result.status.isin([s.code for s in replica.Status if s.is_point])
     assert bool(points.all()), "a point of the curve was not solved"
@@ -57,9 +67,15 @@ def fixed_points() -> dict[str, tuple[float, int]]:
     for name, ensemble in (("warm, plain", here), ("cold, plain", cold)):
         begun = time.perf_counter()
         plain = warm_fixed_point(  # a slope that is no number: no Newton step is ever taken
-            ensemble.image, lambda x, s: np.full((6, 6), np.nan), x0, here.search(x0, here.unknown()),
-            tol=settings.tol, max_steps=2000, damping=DAMPING, inside=lambda x: True,
-        )  # fmt: skip
+            ensemble.image,
+            lambda x, s: np.full((6, 6), np.nan),
+            x0,
+            here.search(x0, here.unknown()),
+            tol=settings.tol,
+            max_steps=2000,
+            damping=DAMPING,
+            inside=lambda x: True,
+        )
         found[name] = time.perf_counter() - begun, plain.steps
     return found
 
@@ -70,11 +86,18 @@ def rows() -> Iterator[Row]:
         found = fixed_points()
     seconds, steps = found["warm, Newton"]
     instead = {
-        "cold, Newton": "every prox searched from scratch, Newton", "warm, plain": f"warm prox, damping {DAMPING}",
+        "cold, Newton": "every prox searched from scratch, Newton",
+        "warm, plain": f"warm prox, damping {DAMPING}",
         "cold, plain": f"as a script: from scratch, damping {DAMPING}",
-    }  # fmt: skip
+    }
     for route, words in instead.items():
         other, others = found[route]
-        yield Row(f"one softmax fixed point, L = 4, 8192 samples, {steps} evaluations", seconds, None, f"{words}, {others} evaluations", other)
+        yield Row(
+            f"one softmax fixed point, L = 4, 8192 samples, {steps} evaluations",
+            seconds,
+            None,
+            f"{words}, {others} evaluations",
+            other,
+        )
     seconds, error = curve()
     yield Row("20-point softmax curve, both starts, L = 4, compilation included", seconds, error)

@@ -1,7 +1,9 @@
-"""Every claim of the README about speed, in one table, beside what one would do instead; stored with the machine it was made on.
+"""Every claim of the README about speed, in one table, beside what one would do instead; stored
+with the machine it was made on.
 
-    python benchmarks/run.py [bayes phase erm]     # about 15 minutes; with names, only those parts, and nothing is stored
-    python benchmarks/run.py --stored              # the table that is stored, as in the README
+# about 15 minutes; with names, only those parts, and nothing is stored
+python benchmarks/run.py [bayes phase erm]
+python benchmarks/run.py --stored              # the table that is stored, as in the README
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ import erm
 import phase
 import table
 
-PARTS: dict[str, Callable[[], Iterator[table.Row]]] = {"bayes": bayes.rows, "phase": phase.rows, "erm": erm.rows}
+PARTS: dict[str, Callable[[], Iterator[table.Row]]] = {
+    "bayes": bayes.rows,
+    "phase": phase.rows,
+    "erm": erm.rows,
+}
 
 
 def main(arguments: list[str]) -> None:

@@ -14,7 +14,10 @@ from typing import Any
 from replica.files.store import versions
 
 STORED = Path(__file__).with_name("results.json")
-HEADER = "| problem | seconds | error | instead | seconds | error | ratio |\n|---|---|---|---|---|---|---|"
+HEADER = (
+    "| problem | seconds | error | instead | seconds | error | ratio"
+    " |\n|---|---|---|---|---|---|---|"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,10 @@ class Row:
     def line(self) -> str:
         ratio = "" if self.other_seconds is None else f"{self.other_seconds / self.seconds:.2g}"
         instead = f"{self.instead} ({self.note})" if self.note else self.instead
-        numbers = [_number(self.seconds), _error(self.error)], [_number(self.other_seconds), _error(self.other_error)]
+        numbers = (
+            [_number(self.seconds), _error(self.error)],
+            [_number(self.other_seconds), _error(self.other_error)],
+        )
         return f"| {' | '.join([self.problem, *numbers[0], instead, *numbers[1], ratio])} |"
 
 
@@ -60,20 +66,32 @@ def _error(value: float | None) -> str:
 def machine(load: str) -> dict[str, Any]:
     """Where and with what."""
     return {
-        "processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(),
-        "versions": versions(), "date": datetime.now(UTC).isoformat(timespec="seconds"), "load": load,
-    }  # fmt: skip
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": versions(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": load,
+    }
 
 
 def store(rows: Iterable[Row], about: dict[str, Any]) -> None:
     """Replace the stored table."""
-    STORED.write_text(json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n", encoding="utf-8")
+    STORED.write_text(
+        json.dumps({"machine": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n",
+        encoding="utf-8",
+    )
 
 
 def stored() -> str:
     """The stored table as the README shows it."""
     kept = json.loads(STORED.read_text(encoding="utf-8"))
     about = kept["machine"]
-    made = f"{about['cores']} cores ({about['processor']}), Python {about['python']}, jax {about['versions']['jax']}, {about['load']}"
+    made = (
+        f"{about['cores']} cores ({about['processor']}), Python {about['python']}, jax"
+        f" {about['versions']['jax']}, {about['load']}"
+    )
     lines = [Row(**row).line() for row in kept["rows"]]
-    return "\n".join([HEADER, *lines, "", f"Made by `python benchmarks/run.py`: {made}, {about['date'][:10]}."])
+    return "\n".join(
+        [HEADER, *lines, "", f"Made by `python benchmarks/run.py`: {made}, {about['date'][:10]}."]
+    )

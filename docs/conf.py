@@ -1,4 +1,6 @@
-"""Sphinx settings. The pages in ``_generated`` are printed by the package: one for each model, from ``replica.show``."""
+"""Sphinx settings. The pages in ``_generated`` are printed by the package: one for each model, from
+``replica.show``.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,17 @@ def _generate() -> None:
     for name, family in MODELS.items():
         _write(HERE / "_generated" / f"{name}.md", show.page(family.build(), family.docstring))
     names = "\n".join(MODELS)
-    _write(HERE / "_generated" / "models.md", f"# Models and their derivations\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n")
+    _write(
+        HERE / "_generated" / "models.md",
+        f"# Models and their derivations\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
+    )
     for source in (ROOT / "notebooks").glob("*.ipynb"):
         _write(HERE / "_generated" / "notebooks" / source.name, source.read_text(encoding="utf-8"))
     for title in ("CONTRIBUTING", "CHANGELOG"):
-        _write(HERE / "_generated" / f"{title.lower()}.md", (ROOT / f"{title}.md").read_text(encoding="utf-8"))
+        _write(
+            HERE / "_generated" / f"{title.lower()}.md",
+            (ROOT / f"{title}.md").read_text(encoding="utf-8"),
+        )
 
 
 _generate()

@@ -1,4 +1,6 @@
-"""Physics as data: models, their free energies, and the equations derived from them (SymPy only)."""
+"""Physics as data: models, their free energies, and the equations derived from them
+(SymPy only).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,61 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .calculus.averages import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
-from .calculus.special_functions import Logistic, LogNdtr, LogSumExp, Rounded, Softplus, Width, stabilise
+from .calculus.special_functions import (
+    Logistic,
+    LogNdtr,
+    LogSumExp,
+    Rounded,
+    Softplus,
+    Width,
+    stabilise,
+)
 from .glm.bayes_optimal import bayes_glm
 from .glm.convex_erm import convex_erm
 from .glm.densities import X, Y, Z, normal
 from .model import Model, ModelError, Source
-from .models import perceptron_bayes, slr_bayes, slr_erm, slr_flow, slr_population, spiked_wigner, subspace
+from .models import (
+    perceptron_bayes,
+    slr_bayes,
+    slr_erm,
+    slr_flow,
+    slr_population,
+    spiked_wigner,
+    subspace,
+)
 from .quantities import Quantity, conjugate, quantity
 from .saddle_point import derive, jacobian
 
 __all__ = [
-    "MODELS", "Average", "LineIntegral", "LogNdtr", "LogSumExp", "Logistic", "MellinIntegral", "Model", "ModelError", "ModelFamily", "Quantity",
-    "Rounded", "Softplus", "Source", "TokenAverage", "Width", "X", "Y", "Z", "bayes_glm", "by_parts", "conjugate", "convex_erm", "derive",
-    "jacobian", "normal", "quantity", "stabilise",
-]  # fmt: skip
+    "MODELS",
+    "Average",
+    "LineIntegral",
+    "LogNdtr",
+    "LogSumExp",
+    "Logistic",
+    "MellinIntegral",
+    "Model",
+    "ModelError",
+    "ModelFamily",
+    "Quantity",
+    "Rounded",
+    "Softplus",
+    "Source",
+    "TokenAverage",
+    "Width",
+    "X",
+    "Y",
+    "Z",
+    "bayes_glm",
+    "by_parts",
+    "conjugate",
+    "convex_erm",
+    "derive",
+    "jacobian",
+    "normal",
+    "quantity",
+    "stabilise",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +79,9 @@ class ModelFamily:
     docstring : str
         What the model's file says of it.
     free : dict of name -> callable
-        Readers of options of free form: value -> canonical text, None if the value is an ordinary one (a name listed in
-        ``options``, a number for the control of that name), ValueError if it makes no sense.
+        Readers of options of free form: value -> canonical text, None if the value is an ordinary
+        one (a name listed in ``options``, a number for the control of that name), ValueError if it
+        makes no sense.
     """
 
     build: Callable[..., Model]
@@ -47,7 +91,9 @@ class ModelFamily:
 
 
 def _family(module: object) -> ModelFamily:
-    return ModelFamily(module.build, module.OPTIONS, module.__doc__ or "", getattr(module, "FREE", {}))  # type: ignore[attr-defined]
+    return ModelFamily(
+        module.build, module.OPTIONS, module.__doc__ or "", getattr(module, "FREE", {})
+    )  # type: ignore[attr-defined]
 
 
 MODELS: dict[str, ModelFamily] = {

@@ -1,9 +1,11 @@
 r"""A model is data; its saddle-point equations are derived from its free energy.
 
-    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) + channel(overlaps)
+    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) +
+    channel(overlaps)
 
-with a coupling that is bilinear, usually -sum_a q_a q_a_hat/2. ``derive`` sets dPhi = 0 and solves it for
-the conjugates and for the overlaps. A model without conjugates is an objective: dPhi/dx = 0 as it stands.
+with a coupling that is bilinear, usually -sum_a q_a q_a_hat/2. ``derive`` sets dPhi = 0 and solves
+it for the conjugates and for the overlaps. A model without conjugates is an objective: dPhi/dx = 0
+as it stands.
 """
 
 from __future__ import annotations
@@ -63,12 +65,13 @@ class Model:
     bound : str or None
         Name of the observable that no value of ``risk`` may undercut.
     nodes : dict of rule size -> expression in the controls
-        Sizes of node sets that this model needs, such as {"line": 100 + nu}, where they exceed the default.
+        Sizes of node sets that this model needs, such as {"line": 100 + nu}, where they exceed the
+        default.
     options : dict
         String settings the model was built with, such as ``activation``.
     path : {"compiled", "proximal", "flow"}
-        How it is solved: node sets compiled into one program, samples with a minimisation in each, or the fixed points of
-        a flow: dx/dt = observable ``drift``, or that of ``gram``.
+        How it is solved: node sets compiled into one program, samples with a minimisation in each,
+        or the fixed points of a flow: dx/dt = observable ``drift``, or that of ``gram``.
     gram : Gram or None
         The Gram matrix whose entries the overlaps are, if they descend on the free energy.
     scrambled : bool
@@ -117,7 +120,10 @@ class Model:
         for start, values in self.starts.items():
             missing = {q.name for q in self.overlaps} - set(values)
             if missing:
-                raise ModelError(f"model {self.name}: start {start!r} has no value for {', '.join(sorted(missing))}")
+                raise ModelError(
+                    f"model {self.name}: start {start!r} has no value for"
+                    f" {', '.join(sorted(missing))}"
+                )
 
     @property
     def free_energy(self) -> sp.Expr:
@@ -137,25 +143,25 @@ def _check_symbols(model: Model) -> None:
         twice = next(n for n in names if names.count(n) > 1)
         raise ModelError(f"model {model.name}: {twice} is declared twice")
     if model.conjugates and len(model.conjugates) != len(model.overlaps):
-        raise ModelError(f"model {model.name}: {len(model.overlaps)} overlaps and {len(model.conjugates)} conjugates: each overlap needs its own")
+        raise ModelError(
+            f"model {model.name}: {len(model.overlaps)} overlaps and {len(model.conjugates)}"
+            " conjugates: each overlap needs its own"
+        )
     for where, expr in {"the free energy": model.free_energy, **model.observables}.items():
         if not isinstance(expr, sp.Expr):
-            raise ModelError(f"model {model.name}: {where} is {expr!r} ({type(expr).__name__}): it must be a SymPy expression")
+            raise ModelError(
+                f"model {model.name}: {where} is {expr!r} ({type(expr).__name__}): it must be a"
+                " SymPy expression"
+            )
         for symbol in sorted(expr.free_symbols, key=str):
             known = declared.get(str(symbol))
             if known is None:
-                raise ModelError(f"model {model.name}: {where} contains {symbol}, which is not an overlap, conjugate or control")
+                raise ModelError(
+                    f"model {model.name}: {where} contains {symbol}, which is not an overlap,"
+                    " conjugate or control"
+                )
             if known != symbol:
                 raise ModelError(
-                    f"model {model.name}: {where} contains a symbol {symbol} with other assumptions than the declared one; take it from its Quantity"
+                    f"model {model.name}: {where} contains a symbol {symbol} with other assumptions"
+                    " than the declared one; take it from its Quantity"
                 )
-
-
-
-
-
-
-
-
-
-

@@ -1,8 +1,8 @@
 """The field's quantities: one table of name, LaTeX, range, scaling and meaning.
 
-Every symbol of a model is declared as a :class:`Quantity`. ``quantity(name)`` takes the entry of the
-table; a model of yours declares its own with ``Quantity(...)``. Names are plain: ``lambda``, ``E``
-or ``I`` are symbols here, never functions or constants.
+Every symbol of a model is declared as a :class:`Quantity`. ``quantity(name)`` takes the entry of
+the table; a model of yours declares its own with ``Quantity(...)``. Names are plain: ``lambda``,
+``E`` or ``I`` are symbols here, never functions or constants.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ class Quantity:
     outside : str
         What to say when the value is out of range, beyond naming the range.
     information : int
-        +1 (-1) if the overlaps grow (fall) with this control, 0 if unknown. It decides the direction
-        in which a sweep may warm-start without changing a branch.
+        +1 (-1) if the overlaps grow (fall) with this control, 0 if unknown. It decides the
+        direction in which a sweep may warm-start without changing a branch.
     infinite : bool
         Whether the value ``inf`` is allowed.
     optional : bool
         Whether a control may be left out; what depends on it is then not defined.
     logarithmic : bool
-        Whether curves of fixed points are followed in the logarithm of this overlap: it is positive and spans decades.
+        Whether curves of fixed points are followed in the logarithm of this overlap: it is positive
+        and spans decades.
     """
 
     name: str
@@ -97,14 +98,30 @@ class Quantity:
 _TABLE = {
     q.name: q
     for q in (
-        Quantity("alpha", r"\alpha", 0, open_low=True, scaling="N/D", meaning="samples per dimension", information=1),
+        Quantity(
+            "alpha",
+            r"\alpha",
+            0,
+            open_low=True,
+            scaling="N/D",
+            meaning="samples per dimension",
+            information=1,
+        ),
         Quantity("L", "L", 1, integer=True, meaning="tokens per sequence", information=-1),
         Quantity("nu", r"\nu", 0, meaning="spike strength", information=1),
         Quantity("Delta", r"\Delta", 0, meaning="label noise variance", information=-1),
-        Quantity("snr", r"\lambda", 0, open_low=True, meaning="signal-to-noise ratio", information=1),
-        Quantity("q_k", "q_k", 0, 1, scaling="per D", meaning="key overlap, khat.k*/D = |khat|^2/D"),
-        Quantity("q_v", "q_v", 0, 1, scaling="per D", meaning="value overlap, vhat.v*/D = |vhat|^2/D"),
-        Quantity("q", "q", 0, 1, scaling="per d", meaning="overlap of the estimate with the signal"),
+        Quantity(
+            "snr", r"\lambda", 0, open_low=True, meaning="signal-to-noise ratio", information=1
+        ),
+        Quantity(
+            "q_k", "q_k", 0, 1, scaling="per D", meaning="key overlap, khat.k*/D = |khat|^2/D"
+        ),
+        Quantity(
+            "q_v", "q_v", 0, 1, scaling="per D", meaning="value overlap, vhat.v*/D = |vhat|^2/D"
+        ),
+        Quantity(
+            "q", "q", 0, 1, scaling="per d", meaning="overlap of the estimate with the signal"
+        ),
     )
 }
 
@@ -128,7 +145,8 @@ def quantity(name: str, **changes: object) -> Quantity:
 
 
 def conjugate(overlap: Quantity) -> Quantity:
-    """The conjugate ``<name>_hat`` of an overlap: a field strength, non-negative in Bayes-optimal models.
+    """The conjugate ``<name>_hat`` of an overlap: a field strength, non-negative in Bayes-optimal
+    models.
 
     Parameters
     ----------
@@ -142,4 +160,9 @@ def conjugate(overlap: Quantity) -> Quantity:
     """
     head, _, tail = (overlap.latex or overlap.name).partition("_")
     latex = rf"\hat {head}" + (f"_{tail}" if tail else "")
-    return Quantity(f"{overlap.name}_hat", latex, meaning=f"conjugate of {overlap.name}", scaling=overlap.scaling)
+    return Quantity(
+        f"{overlap.name}_hat",
+        latex,
+        meaning=f"conjugate of {overlap.name}",
+        scaling=overlap.scaling,
+    )

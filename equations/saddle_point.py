@@ -1,6 +1,7 @@
 r"""The saddle-point equations of a model, derived from its free energy.
 
-    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) + channel(overlaps)
+    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) +
+    channel(overlaps)
 
 ``derive`` sets dPhi = 0 and solves it for the conjugates and for the overlaps.
 """
@@ -21,7 +22,8 @@ def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) ->
     """The saddle-point equations, keyed by their left-hand side.
 
     Conjugates come first, as functions of the overlaps; then the overlaps, as functions of the
-    conjugates. For a model without conjugates the keys are the unknowns and the values dPhi/dx (= 0).
+    conjugates. For a model without conjugates the keys are the unknowns and the values dPhi/dx (=
+    0).
 
     Parameters
     ----------
@@ -38,7 +40,8 @@ def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) ->
     Raises
     ------
     ModelError
-        The coupling does not pair every overlap with a conjugate, or a term contains what belongs to the other.
+        The coupling does not pair every overlap with a conjugate, or a term contains what belongs
+        to the other.
     """
     rewrite = rewrite or model.exact
     channel, prior = rewrite(model.channel), rewrite(model.prior)
@@ -58,21 +61,33 @@ def _assign(names: list[sp.Symbol], column: sp.Matrix) -> Equations:
     return {name: column[i, 0] for i, name in enumerate(names)}
 
 
-def _check_parts(model: Model, pairing: sp.Matrix, overlaps: list[sp.Symbol], hats: list[sp.Symbol]) -> None:
+def _check_parts(
+    model: Model, pairing: sp.Matrix, overlaps: list[sp.Symbol], hats: list[sp.Symbol]
+) -> None:
     unknowns = {*overlaps, *hats}
     if pairing.free_symbols & unknowns or pairing.det() == 0:
-        raise ModelError(f"model {model.name}: the coupling must pair every overlap with a conjugate, bilinearly")
+        raise ModelError(
+            f"model {model.name}: the coupling must pair every overlap with a conjugate, bilinearly"
+        )
     for name, part, wanted in (("prior", model.prior, hats), ("channel", model.channel, overlaps)):
         lacking = [str(s) for s in wanted if s not in part.free_symbols]
         if lacking:
-            raise ModelError(f"model {model.name}: the {name} term does not contain {', '.join(lacking)}, so that an equation is missing")
+            raise ModelError(
+                f"model {model.name}: the {name} term does not contain {', '.join(lacking)}, so"
+                " that an equation is missing"
+            )
     for name, part, others in (("prior", model.prior, overlaps), ("channel", model.channel, hats)):
         stray = part.free_symbols & set(others)
         if stray:
-            raise ModelError(f"model {model.name}: the {name} term must not contain {', '.join(sorted(map(str, stray)))}")
+            raise ModelError(
+                f"model {model.name}: the {name} term must not contain"
+                f" {', '.join(sorted(map(str, stray)))}"
+            )
 
 
-def jacobian(equations: Equations, arguments: list[sp.Symbol], values: list[sp.Symbol]) -> sp.Matrix:
+def jacobian(
+    equations: Equations, arguments: list[sp.Symbol], values: list[sp.Symbol]
+) -> sp.Matrix:
     """d values / d arguments of derived equations, by the same derivative rules (finite at v = 0).
 
     Parameters

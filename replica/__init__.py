@@ -1,4 +1,5 @@
-"""Replica-symmetric saddle-point equations: derived with SymPy, compiled with JAX, every branch found.
+"""Replica-symmetric saddle-point equations: derived with SymPy, compiled with JAX, every branch
+found.
 
 >>> import replica
 >>> replica.solve("slr-bayes", alpha=1.4, L=4, nu=1, Delta=1e-4).risks   # doctest: +SKIP
@@ -35,7 +36,34 @@ from .sweeps.sweep import sweep  # noqa: E402
 from .theories.saddle_point import Settings  # noqa: E402
 
 __all__ = [
-    "Branch", "InputError", "LoweringError", "Model", "Optimum", "Quantity", "ReplicaError", "Rule", "Sensitivity", "Settings", "Solution",
-    "SolveError", "Status", "StoreError", "Thresholds", "curve", "equations", "evaluate", "load", "onset", "optimise", "phase_diagram",
-    "save", "sensitivity", "solve", "solvers", "sweep", "thresholds", "to_dataset", "to_tables",
-]  # fmt: skip
+    "Branch",
+    "InputError",
+    "LoweringError",
+    "Model",
+    "Optimum",
+    "Quantity",
+    "ReplicaError",
+    "Rule",
+    "Sensitivity",
+    "Settings",
+    "Solution",
+    "SolveError",
+    "Status",
+    "StoreError",
+    "Thresholds",
+    "curve",
+    "equations",
+    "evaluate",
+    "load",
+    "onset",
+    "optimise",
+    "phase_diagram",
+    "save",
+    "sensitivity",
+    "solve",
+    "solvers",
+    "sweep",
+    "thresholds",
+    "to_dataset",
+    "to_tables",
+]

@@ -1,4 +1,6 @@
-"""A clear error when a file of the user's hides one of the two packages that lie beside this one."""
+"""A clear error when a file of the user's hides one of the two packages that lie
+beside this one.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,18 @@ def _found(name: str) -> Path | None:
 
 
 def check_siblings() -> None:
-    """Raise one ImportError if Python finds ``equations`` or ``solvers`` anywhere else than beside ``replica``."""
+    """Raise one ImportError if Python finds ``equations`` or ``solvers`` anywhere else than beside
+    ``replica``.
+    """
     home = Path(__file__).resolve().parent.parent
     files = {name: _found(name) for name in SIBLINGS}
-    hiding = [f"{file or 'nothing'} is found as '{name}'" for name, file in files.items() if file is None or file.parent != home / name]
+    hiding = [
+        f"{file or 'nothing'} is found as '{name}'"
+        for name, file in files.items()
+        if file is None or file.parent != home / name
+    ]
     if hiding:
         raise ImportError(
-            f"{' and '.join(hiding)}, which hides the package of that name that replica needs from {home}: "
-            "rename the file or folder, or start Python with -P (python -P ...)."
+            f"{' and '.join(hiding)}, which hides the package of that name that replica needs from"
+            f" {home}: rename the file or folder, or start Python with -P (python -P ...)."
         )

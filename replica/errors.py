@@ -1,4 +1,6 @@
-"""Errors a user can cause. Each message is one sentence that says what to do; the CLI exits with code 2."""
+"""Errors a user can cause. Each message is one sentence that says what to do; the CLI exits with
+code 2.
+"""
 
 
 class ReplicaError(Exception):

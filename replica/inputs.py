@@ -23,16 +23,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def number(quantity: Quantity, value: Any) -> float:
     """A value of ``quantity`` as a float inside its range."""
     if is_law(value):
-        raise InputError(f"{quantity.name} = {value} is a law: this model takes one number for {quantity.name}")
+        raise InputError(
+            f"{quantity.name} = {value} is a law: this model takes one number for {quantity.name}"
+        )
     try:
         result = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{quantity.name} = {value!r} is not a number") from None
     if not math.isfinite(result) and not (quantity.infinite and result == math.inf):
-        raise InputError(f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}")
+        raise InputError(
+            f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}"
+        )
     if not quantity.contains(result):
         hint = f" ({quantity.outside})" if quantity.outside else ""
-        raise InputError(f"{quantity.name} = {result:g} is out of range: it must be {quantity.range_text()}{hint}")
+        raise InputError(
+            f"{quantity.name} = {result:g} is out of range: it must be"
+            f" {quantity.range_text()}{hint}"
+        )
     return result
 
 

@@ -2,7 +2,8 @@ r"""How a solved point moves with the controls, and where a symmetric one loses 
 
     x = F(x, c)   =>   dx/dc = (1 - dF/dx)^{-1} dF/dc
 
-with every derivative taken of the symbolic equations, so that an average differentiates by its own rule and not through its nodes.
+with every derivative taken of the symbolic equations, so that an average differentiates by its own
+rule and not through its nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Sensitivity:
     error : dict of control -> dict of name -> float
         What finer averages change, doubled.
     status : Status
-        SUCCESSFUL; CRITICAL where dF/dx has an eigenvalue 1; or the branch's own, if that is no point.
+        SUCCESSFUL; CRITICAL where dF/dx has an eigenvalue 1; or the branch's own, if that is no
+        point.
     """
 
     values: Derivatives
@@ -54,7 +56,9 @@ class Sensitivity:
     status: Status
 
 
-def sensitivity(solution: Solution, start: str | None = None, controls: Sequence[str] | None = None) -> Sensitivity:
+def sensitivity(
+    solution: Solution, start: str | None = None, controls: Sequence[str] | None = None
+) -> Sensitivity:
     """Derivatives of a solved branch with respect to its controls.
 
     Parameters
@@ -78,14 +82,21 @@ def sensitivity(solution: Solution, start: str | None = None, controls: Sequence
     """
     model = solution.model
     if model.path != "compiled" or model.scrambled or solution.settings.route != "exact":
-        raise InputError(f"derivatives with respect to the controls need averages by quadrature: {model.name} as solved here has none")
+        raise InputError(
+            f"derivatives with respect to the controls need averages by quadrature: {model.name} as"
+            " solved here has none"
+        )
     if start is None and solution.best is None:
-        raise InputError(f"{model.name} has no solved branch here: look at the statuses of solution.branches")
+        raise InputError(
+            f"{model.name} has no solved branch here: look at the statuses of solution.branches"
+        )
     branch = solution.branches[solution.best or 0] if start is None else solution.branch(start)
     continuous = [q.name for q in model.controls if not q.integer]
     for name in controls or ():
         if name not in continuous:
-            raise InputError(f"{model.name} has no continuous control {name!r}: {nearest(name, continuous)}")
+            raise InputError(
+                f"{model.name} has no continuous control {name!r}: {nearest(name, continuous)}"
+            )
     moved = tuple(name for name in continuous if controls is None or name in controls)
     names = [*branch.overlaps, *branch.conjugates, *branch.observables]
     c = jnp.asarray([solution.controls[q.name] for q in model.controls])
@@ -103,35 +114,54 @@ def sensitivity(solution: Solution, start: str | None = None, controls: Sequence
         status = Status.NON_FINITE
 
     def named(values: np.ndarray) -> Derivatives:
-        return {control: dict(zip(names, map(float, column), strict=True)) for control, column in zip(moved, values.T, strict=True)}
+        return {
+            control: dict(zip(names, map(float, column), strict=True))
+            for control, column in zip(moved, values.T, strict=True)
+        }
 
     return Sensitivity(named(table), named(SAFETY * np.abs(finer - table) + FLOOR), status)
 
 
 @cache
 def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
-    """Jitted: (overlaps, controls) -> (derivatives, shape (names, ``controls``); distance of dF/dx from an eigenvalue 1)."""
+    """Jitted: (overlaps, controls) -> (derivatives, shape (names, ``controls``); distance of dF/dx
+    from an eigenvalue 1).
+    """
     equations, here = derived(model, "exact"), problem(model, rule, "exact")
     x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
     every = [q.symbol for q in model.controls]
     moved = [q.symbol for q in model.controls if q.name in controls]
     observed = {sp.Symbol(f"observable {k}"): model.exact(v) for k, v in model.observables.items()}
 
-    def matrix(of: dict[sp.Symbol, sp.Expr], by: list[sp.Symbol], rows: list[sp.Symbol], unknowns: list[sp.Symbol]) -> Any:
+    def matrix(
+        of: dict[sp.Symbol, sp.Expr],
+        by: list[sp.Symbol],
+        rows: list[sp.Symbol],
+        unknowns: list[sp.Symbol],
+    ) -> Any:
         slopes = jacobian(of, by, rows)
         names = {f"{i} {j}": slopes[i, j] for i in range(slopes.rows) for j in range(slopes.cols)}
         lowered = Lowered(names, unknowns, every, model.name, rule)
 
         def at(u: jax.Array, c: jax.Array) -> jax.Array:
             entries = lowered.bind(u, dict(zip(every, c, strict=True)))(None)
-            return jnp.stack(list(entries.values())).reshape(len(rows), len(by)) if entries else jnp.zeros((len(rows), len(by)))
+            return (
+                jnp.stack(list(entries.values())).reshape(len(rows), len(by))
+                if entries
+                else jnp.zeros((len(rows), len(by)))
+            )
 
         return at
 
     first = h or x
     by_x, by_c = matrix(equations, x, first, x), matrix(equations, moved, first, x)
-    seen_x, seen_c = matrix(observed, x, list(observed), x), matrix(observed, moved, list(observed), x)
-    back_h, back_c = (matrix(equations, h, x, h), matrix(equations, moved, x, h)) if h else (None, None)
+    seen_x, seen_c = (
+        matrix(observed, x, list(observed), x),
+        matrix(observed, moved, list(observed), x),
+    )
+    back_h, back_c = (
+        (matrix(equations, h, x, h), matrix(equations, moved, x, h)) if h else (None, None)
+    )
 
     def derivatives(at: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
         force_x, force_c = by_x(at, c), by_c(at, c)
@@ -140,7 +170,10 @@ def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
         else:
             hats = here.conjugates(c, at)(at)
             response = back_h(hats, c)
-            system, right = jnp.eye(len(x)) - response @ force_x, response @ force_c + back_c(hats, c)
+            system, right = (
+                jnp.eye(len(x)) - response @ force_x,
+                response @ force_c + back_c(hats, c),
+            )
         slope = jnp.linalg.solve(system, right)
         hats_slope = force_x @ slope + force_c if h else jnp.zeros((0, len(moved)))
         distance = jnp.min(jnp.abs(jnp.linalg.eigvals(system)))
@@ -151,10 +184,19 @@ def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
 
 # loss of stability -------------------------------------------------------------------------------
 
-def onset(model: str | Model, control: str, between: tuple[float, float], at: dict[str, float] | None = None, **controls: Any) -> float:
-    """The value of ``control`` at which the fixed point ``at`` becomes unstable: spectral radius of dF/dx = 1.
 
-    Unlike a threshold read off a capped iteration, which critical slowing down makes late, this is exact.
+def onset(
+    model: str | Model,
+    control: str,
+    between: tuple[float, float],
+    at: dict[str, float] | None = None,
+    **controls: Any,
+) -> float:
+    """The value of ``control`` at which the fixed point ``at`` becomes unstable: spectral radius of
+    dF/dx = 1.
+
+    Unlike a threshold read off a capped iteration, which critical slowing down makes late, this is
+    exact.
 
     Parameters
     ----------
@@ -191,7 +233,9 @@ def onset(model: str | Model, control: str, between: tuple[float, float], at: di
         c = np.array([{**fixed, control: value}[q.name] for q in built.controls])
         state = evaluate(jnp.asarray(c), jnp.asarray(x))
         if not np.max(np.abs(state.update - x)) < 1e-9:
-            raise InputError(f"{built.name}: the given overlaps are not a fixed point at {control} = {value:g}")
+            raise InputError(
+                f"{built.name}: the given overlaps are not a fixed point at {control} = {value:g}"
+            )
         return float(spectral_radius(state.slope))
 
     with double_precision():

@@ -1,4 +1,6 @@
-"""From what a user typed to a model and numbers: names, ranges, nearest names, one sentence per mistake."""
+"""From what a user typed to a model and numbers: names, ranges, nearest names, one sentence per
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ def family(name: str) -> ModelFamily:
     if own_model.is_file(name):
         return own_model.family(name)
     if name not in MODELS:
-        raise InputError(f"unknown model {name!r}: {nearest(name, MODELS)} (a model of your own is a file: give its path, which ends in .py)")
+        raise InputError(
+            f"unknown model {name!r}: {nearest(name, MODELS)} (a model of your own is a file: give"
+            " its path, which ends in .py)"
+        )
     return MODELS[name]
 
 
@@ -54,7 +59,10 @@ def _options(name: str, family: ModelFamily, settings: dict[str, Any]) -> dict[s
 
 
 def _choice(name: str, family: ModelFamily, key: str, value: Any) -> str:
-    text, allowed = str(value).lower() if isinstance(value, bool) else str(value), family.options[key]
+    text, allowed = (
+        str(value).lower() if isinstance(value, bool) else str(value),
+        family.options[key],
+    )
     if text not in allowed:
         raise InputError(f"{name} has no {key} {text!r}: {nearest(text, allowed)}")
     return text
@@ -69,7 +77,9 @@ def built(model: str | Model, settings: Mapping[str, Any]) -> tuple[Model, dict[
     return _built(known, tuple(sorted(_options(model, known, settings).items()))), settings
 
 
-def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()) -> tuple[Model, dict[str, float]]:
+def resolve(
+    model: str | Model, settings: Mapping[str, Any], *, partial: Iterable[str] = ()
+) -> tuple[Model, dict[str, float]]:
     """The model and its checked control values.
 
     Parameters
@@ -84,7 +94,8 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     Raises
     ------
     InputError
-        Unknown model, option or control (with the nearest name), a missing or an out-of-range value.
+        Unknown model, option or control (with the nearest name), a missing or an out-of-range
+        value.
     """
     model, settings = built(model, settings)
     controls = {q.name: q for q in model.controls}
@@ -92,13 +103,17 @@ def resolve(model: str | Model, settings: Mapping[str, Any], *, partial: Iterabl
     for name in settings:
         if name not in controls:
             raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
-    missing = [n for n, q in controls.items() if n not in settings and q.default is None and not q.optional and n not in set(partial)]
+    missing = [
+        n
+        for n, q in controls.items()
+        if n not in settings and q.default is None and not q.optional and n not in set(partial)
+    ]
     if missing:
-        raise InputError(f"{model.name} needs {', '.join(missing)}: give it with --set {missing[0]}=VALUE")
-    return model, {n: number(q, settings.get(n, q.default)) for n, q in controls.items() if n in settings or q.default is not None}
-
-
-
-
-
-
+        raise InputError(
+            f"{model.name} needs {', '.join(missing)}: give it with --set {missing[0]}=VALUE"
+        )
+    return model, {
+        n: number(q, settings.get(n, q.default))
+        for n, q in controls.items()
+        if n in settings or q.default is not None
+    }

@@ -1,9 +1,12 @@
-"""A model of the user's own, in one Python file: executed, checked, and used wherever the name of a model is.
+"""A model of the user's own, in one Python file: executed, checked, and used wherever the name of a
+model is.
 
-The file defines ``build()``, which returns a ``Model``; ``build(activation="relu")`` has options if the file also defines
-``OPTIONS = {"activation": ("relu", "erf")}``, the first value of each being the default. It is executed under a module name of its
-own; while it is, its folder is the last entry of ``sys.path``, so that it may import what lies beside it and can hide nothing of ours.
-What is wrong with it is said in one sentence that begins with the file and, where there is one, the line.
+The file defines ``build()``, which returns a ``Model``; ``build(activation="relu")`` has options if
+the file also defines ``OPTIONS = {"activation": ("relu", "erf")}``, the first value of each being
+the default. It is executed under a module name of its own; while it is, its folder is the last
+entry of ``sys.path``, so that it may import what lies beside it and can hide nothing of ours. What
+is wrong with it is said in one sentence that begins with the file and, where there is one, the
+line.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ def family(path: str | os.PathLike[str]) -> ModelFamily:
             text = file.read()
     except (OSError, UnicodeDecodeError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
-        raise InputError(f"cannot read the model {name} ({reason}): give the path of a Python file that defines build()") from None
+        raise InputError(
+            f"cannot read the model {name} ({reason}): give the path of a Python file that defines"
+            " build()"
+        ) from None
     return from_source(Source(name, text))
 
 
@@ -60,8 +66,12 @@ def from_source(source: Source) -> ModelFamily:
         raise InputError(f"{source.file} has no build(): define build(), which returns a Model")
     options = getattr(module, "OPTIONS", {})
     if not isinstance(options, Mapping) or not all(_choices(v) for v in options.values()):
-        raise InputError(f"{source.file}: OPTIONS must be a dict of name -> tuple of strings, the default first")
-    return ModelFamily(_checked(source, build, options), options, module.__doc__ or "", getattr(module, "FREE", {}))
+        raise InputError(
+            f"{source.file}: OPTIONS must be a dict of name -> tuple of strings, the default first"
+        )
+    return ModelFamily(
+        _checked(source, build, options), options, module.__doc__ or "", getattr(module, "FREE", {})
+    )
 
 
 def simulation(source: Source) -> Callable[..., Any] | None:
@@ -70,7 +80,11 @@ def simulation(source: Source) -> Callable[..., Any] | None:
 
 
 def _choices(values: Any) -> bool:
-    return isinstance(values, tuple | list) and bool(values) and all(isinstance(v, str) for v in values)
+    return (
+        isinstance(values, tuple | list)
+        and bool(values)
+        and all(isinstance(v, str) for v in values)
+    )
 
 
 @cache
@@ -83,7 +97,9 @@ def _executed(source: Source) -> ModuleType:
     return module
 
 
-def _checked(source: Source, build: Callable[..., Any], options: Mapping[str, tuple[str, ...]]) -> Callable[..., Model]:
+def _checked(
+    source: Source, build: Callable[..., Any], options: Mapping[str, tuple[str, ...]]
+) -> Callable[..., Model]:
     """``build`` with every mistake named; the model knows its file."""
 
     def checked(**given: str) -> Model:
@@ -91,7 +107,10 @@ def _checked(source: Source, build: Callable[..., Any], options: Mapping[str, tu
             model = build(**given)
         if not isinstance(model, Model):
             what = type(model).__name__
-            raise InputError(f"{source.file}: build() returned {what}: it must return a Model (or what bayes_glm or convex_erm return)")
+            raise InputError(
+                f"{source.file}: build() returned {what}: it must return a Model (or what bayes_glm"
+                " or convex_erm return)"
+            )
         chosen = {name: values[0] for name, values in options.items()} | given
         model = replace(model, source=source, options=chosen)
         if model.path == "compiled":
@@ -103,9 +122,18 @@ def _checked(source: Source, build: Callable[..., Any], options: Mapping[str, tu
 
 def _lowered(model: Model, source: Source) -> None:
     """Derive and lower everything once, so that what cannot be is named before any solving."""
-    unknowns, controls = [q.symbol for q in (*model.overlaps, *model.conjugates)], [q.symbol for q in model.controls]
+    unknowns, controls = (
+        [q.symbol for q in (*model.overlaps, *model.conjugates)],
+        [q.symbol for q in model.controls],
+    )
     try:
-        Lowered({"the free energy": model.exact(model.free_energy)}, unknowns, controls, model.name, Rule())  # named as the user wrote it
+        Lowered(
+            {"the free energy": model.exact(model.free_energy)},
+            unknowns,
+            controls,
+            model.name,
+            Rule(),
+        )  # named as the user wrote it
         problem(model, Rule(), "exact")
     except LoweringError as error:
         raise InputError(f"{source.file}: {error}") from None
@@ -116,7 +144,9 @@ def _lowered(model: Model, source: Source) -> None:
 
 @contextmanager
 def named(source: Source) -> Iterator[None]:
-    """Run code of a user's file: its folder is importable, and what it raises becomes one sentence that says where."""
+    """Run code of a user's file: its folder is importable, and what it raises becomes one sentence
+    that says where.
+    """
     folder = os.path.dirname(os.path.abspath(source.file))
     sys.path.append(folder)
     try:
@@ -124,9 +154,18 @@ def named(source: Source) -> Iterator[None]:
     except InputError:
         raise
     except SyntaxError as error:
-        raise InputError(f"{error.filename or source.file}, line {error.lineno}: {error.msg}") from None
+        raise InputError(
+            f"{error.filename or source.file}, line {error.lineno}: {error.msg}"
+        ) from None
     except (Exception, SystemExit) as error:  # anything may come out of a user's code
-        line = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == source.file), None)
+        line = next(
+            (
+                f.lineno
+                for f in reversed(traceback.extract_tb(error.__traceback__))
+                if f.filename == source.file
+            ),
+            None,
+        )
         where = source.file if line is None else f"{source.file}, line {line}"
         kind = "" if type(error).__name__ == "ModelError" else f"{type(error).__name__}: "
         raise InputError(f"{where}: {kind}{error}") from error

@@ -10,6 +10,8 @@ import jax
 
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """The one place where float64 is switched on (per thread); the caller's JAX configuration is left as it was."""
+    """The one place where float64 is switched on (per thread); the caller's JAX configuration is
+    left as it was.
+    """
     with jax.enable_x64(True):
         yield

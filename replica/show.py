@@ -1,4 +1,5 @@
-"""Print a model: setting, free energy, derived equations, sources; as text or as a LaTeX document that compiles.
+"""Print a model: setting, free energy, derived equations, sources; as text or as a LaTeX document
+that compiles.
 
 Long integrals are named: an equation reads q_hat = ... F_1 ... and a list says what F_1 is.
 """
@@ -20,14 +21,32 @@ NAMED_ABOVE = 60
 def text(model: Model) -> str:
     """Plain text."""
     lines = [f"{model.name}: {model.title}", "", "Setting", *_indent(model.setting)]
-    lines += ["", "Overlaps", *(f"  {q.name:<10} {q.range_text()}{', ' + q.scaling if q.scaling else ''}: {q.meaning}" for q in model.overlaps)]
-    lines += ["", "Controls", *(f"  {q.name:<10} {q.range_text()}: {q.meaning}" for q in model.controls)]
+    lines += [
+        "",
+        "Overlaps",
+        *(
+            f"  {q.name:<10} {q.range_text()}{', ' + q.scaling if q.scaling else ''}: {q.meaning}"
+            for q in model.overlaps
+        ),
+    ]
+    lines += [
+        "",
+        "Controls",
+        *(f"  {q.name:<10} {q.range_text()}: {q.meaning}" for q in model.controls),
+    ]
     if model.options:
         lines += ["", "Options", *(f"  {k} = {v}" for k, v in model.options.items())]
     aim = "to be maximised" if model.best == "largest" else "to be minimised"
     lines += ["", f"Free energy ({aim})", *_indent(sp.sstr(model.free_energy))]
     lines += ["", "Equations (derived)", *_equations(model)]
-    lines += ["", "Observables", *(f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]" for k, v in model.observables.items())]
+    lines += [
+        "",
+        "Observables",
+        *(
+            f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]"
+            for k, v in model.observables.items()
+        ),
+    ]
     for title, note in model.notes.items():
         lines += ["", title, *_indent(note)]
     if model.sources:
@@ -38,9 +57,16 @@ def text(model: Model) -> str:
 
 
 def entries(model: Model) -> dict[str, Any]:
-    """The same as JSON-like values, expressions as SymPy prints them, without names for long integrals."""
-    quantities = {kind: [{"name": q.name, "range": q.range_text(), "scaling": q.scaling, "meaning": q.meaning} for q in getattr(model, kind)]
-                  for kind in ("overlaps", "conjugates", "controls")}  # fmt: skip
+    """The same as JSON-like values, expressions as SymPy prints them, without names for long
+    integrals.
+    """
+    quantities = {
+        kind: [
+            {"name": q.name, "range": q.range_text(), "scaling": q.scaling, "meaning": q.meaning}
+            for q in getattr(model, kind)
+        ]
+        for kind in ("overlaps", "conjugates", "controls")
+    }
     return {
         "model": model.name,
         "title": model.title,
@@ -62,7 +88,8 @@ def _indent(block: str) -> list[str]:
 
 
 def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, sp.Expr]]:
-    """Derived equations with their long inner integrals replaced by names I_1(s, y), ..., and those names.
+    """Derived equations with their long inner integrals replaced by names I_1(s, y), ..., and those
+    names.
 
     A name carries the variables of the integrals around it: they are what it is a function of.
     """
@@ -78,7 +105,11 @@ def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, 
             return rebuilt
         if rebuilt not in names:
             around = sorted(rebuilt.free_symbols - known, key=str)
-            names[rebuilt] = sp.Function(f"I_{len(names) + 1}")(*around) if around else sp.Symbol(f"I_{len(names) + 1}")
+            names[rebuilt] = (
+                sp.Function(f"I_{len(names) + 1}")(*around)
+                if around
+                else sp.Symbol(f"I_{len(names) + 1}")
+            )
         return names[rebuilt]
 
     short = {left: shorten(right) for left, right in equations.items()}
@@ -100,37 +131,78 @@ def latex(model: Model) -> str:
     for title, equations in _derivation(model).items():
         body += [rf"\subsection*{{{title}}}", *(_display(e) for e in equations)]
     if model.sources:
-        body += [r"\subsection*{Sources}", r"\begin{itemize}", *(rf"\item {_escape(s)}" for s in model.sources), r"\end{itemize}"]
-    head = r"\documentclass{article}" + "\n" + r"\usepackage{amsmath,amssymb}" + "\n" + r"\begin{document}" + "\n" + r"\allowdisplaybreaks"
+        body += [
+            r"\subsection*{Sources}",
+            r"\begin{itemize}",
+            *(rf"\item {_escape(s)}" for s in model.sources),
+            r"\end{itemize}",
+        ]
+    head = (
+        r"\documentclass{article}"
+        + "\n"
+        + r"\usepackage{amsmath,amssymb}"
+        + "\n"
+        + r"\begin{document}"
+        + "\n"
+        + r"\allowdisplaybreaks"
+    )
     return "\n".join([head, *body, r"\end{document}", ""])
 
 
 def page(model: Model, docstring: str) -> str:
-    """A page of the documentation (MyST Markdown): what the model's file says of it, and its derivation."""
-    lines = [f"# {model.name}", "", model.title, "", "```text", *docstring.strip().splitlines(), "```", ""]
+    """A page of the documentation (MyST Markdown): what the model's file says of it, and its
+    derivation.
+    """
+    lines = [
+        f"# {model.name}",
+        "",
+        model.title,
+        "",
+        "```text",
+        *docstring.strip().splitlines(),
+        "```",
+        "",
+    ]
     for title, equations in _derivation(model).items():
         lines += [f"## {title}", ""]
         for equation in equations:
             lines += ["```{math}", equation, "```", ""]
-    return "\n".join([*lines, f"`replica show {model.name}` prints the same as text, with `--latex` as a LaTeX document.", ""])
+    return "\n".join(
+        [
+            *lines,
+            (
+                f"`replica show {model.name}` prints the same as text, with `--latex` as a LaTeX"
+                " document."
+            ),
+            "",
+        ]
+    )
 
 
 def _derivation(model: Model) -> dict[str, list[str]]:
     """Section -> displayed equations, in LaTeX."""
-    printer = LatexPrinter({"symbol_names": {q.symbol: q.label for q in model.quantities}, "mul_symbol": None})
+    printer = LatexPrinter(
+        {"symbol_names": {q.symbol: q.label for q in model.quantities}, "mul_symbol": None}
+    )
     short, names = _abbreviated(model)
     objective, zero = ("J", "") if model.path == "flow" else ("R", " = 0")
 
     def equation(left: sp.Symbol, right: sp.Expr) -> str:
         label, value = printer.doprint(left), printer.doprint(right)
-        return f"{label} = {value}" if model.conjugates else rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
+        return (
+            f"{label} = {value}"
+            if model.conjugates
+            else rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
+        )
 
     labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
     sections = {
         "Free energy": [printer.doprint(model.free_energy)],
         "Equations, derived": [equation(left, right) for left, right in short.items()],
         "where": [f"{printer.doprint(s)} = {printer.doprint(e)}" for s, e in names.items()],
-        "Observables": [f"{labels[k]} = {printer.doprint(v)}" for k, v in model.observables.items()],
+        "Observables": [
+            f"{labels[k]} = {printer.doprint(v)}" for k, v in model.observables.items()
+        ],
     }
     return {title: equations for title, equations in sections.items() if equations}
 
@@ -141,5 +213,12 @@ def _display(equation: str) -> str:
 
 def _escape(prose: str) -> str:
     for character in "\\&%$#_{}^~":
-        prose = prose.replace(character, r"\textbackslash{}" if character == "\\" else "\\" + character + ("{}" if character in "^~" else ""))
+        prose = prose.replace(
+            character,
+            (
+                r"\textbackslash{}"
+                if character == "\\"
+                else "\\" + character + ("{}" if character in "^~" else "")
+            ),
+        )
     return prose

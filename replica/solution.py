@@ -38,7 +38,8 @@ class Branch:
     level : int
         Refinements of the node sets that were needed.
     note : str
-        What the sentence of ``status`` leaves open, such as in how many samples a minimisation failed.
+        What the sentence of ``status`` leaves open, such as in how many samples a minimisation
+        failed.
     rates : tuple of float
         Of the end of a flow of several overlaps: growth rates of small deviations, largest first.
     """
@@ -94,29 +95,62 @@ class Solution:
         for branch in self.branches:
             if start in branch.start.split("+"):
                 return branch
-        raise InputError(f"{self.model.name} has no start {start!r}: {nearest(start, self.model.starts)}")
+        raise InputError(
+            f"{self.model.name} has no start {start!r}: {nearest(start, self.model.starts)}"
+        )
 
     @property
     def risks(self) -> dict[str, float]:
-        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the model has them (a Bayes-optimal one)."""
-        if self.best is None or self.model.path != "compiled" or "uninformed" not in self.model.starts or "risk" not in self.model.observables:
+        """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the
+        model has them (a Bayes-optimal one).
+        """
+        if (
+            self.best is None
+            or self.model.path != "compiled"
+            or "uninformed" not in self.model.starts
+            or "risk" not in self.model.observables
+        ):
             return {}
-        return {"algorithmic": self.branch("uninformed").observables["risk"], "information_theoretic": self.branches[self.best].observables["risk"]}
+        return {
+            "algorithmic": self.branch("uninformed").observables["risk"],
+            "information_theoretic": self.branches[self.best].observables["risk"],
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica solve --json`` prints (NaN as null)."""
-        about = {"model": self.model.name, "options": dict(self.model.options), "controls": printable(self.controls)}
+        about = {
+            "model": self.model.name,
+            "options": dict(self.model.options),
+            "controls": printable(self.controls),
+        }
         if self.model.path == "flow":
-            return json_safe(about | {"fixed_points": [(gradient_flow if self.model.gram else sphere_flow).describe(b) for b in self.branches]})
+            return json_safe(
+                about
+                | {
+                    "fixed_points": [
+                        (gradient_flow if self.model.gram else sphere_flow).describe(b)
+                        for b in self.branches
+                    ]
+                }
+            )
         phi = "free_entropy" if self.model.best == "largest" else "objective"
         branches = [
             {
-                "start": b.start, "overlaps": b.overlaps, "conjugates": b.conjugates, phi: b.free_energy, "observables": b.observables,
-                "status": b.status.value, "residual": b.residual, "error": b.error, "steps": b.steps,
-                "spectral_radius": b.spectral_radius, "level": b.level, **({"note": b.note} if b.note else {}),
+                "start": b.start,
+                "overlaps": b.overlaps,
+                "conjugates": b.conjugates,
+                phi: b.free_energy,
+                "observables": b.observables,
+                "status": b.status.value,
+                "residual": b.residual,
+                "error": b.error,
+                "steps": b.steps,
+                "spectral_radius": b.spectral_radius,
+                "level": b.level,
+                **({"note": b.note} if b.note else {}),
             }
             for b in self.branches
-        ]  # fmt: skip
+        ]
         result = about | {"branches": branches, "best": self.best}
         return json_safe(result | ({"risk": self.risks} if self.risks else {}))
 
@@ -132,21 +166,36 @@ def json_safe(value: Any) -> Any:
 
 def branch_of(model: Model, start: str, point: Point, level: int) -> Branch:
     """A solved point with names."""
+
     def named(names: Any, values: np.ndarray) -> dict[str, float]:
         return {n: float(v) for n, v in zip(names, values, strict=True)}
 
     overlaps, hats = [q.name for q in model.overlaps], [q.name for q in model.conjugates]
-    error = named(overlaps, point.error_x) | named(hats, point.error_hats) | named(model.observables, point.error_observables)
+    error = (
+        named(overlaps, point.error_x)
+        | named(hats, point.error_hats)
+        | named(model.observables, point.error_observables)
+    )
     return Branch(
-        start, named(overlaps, point.x), named(hats, point.hats), float(point.free_energy), named(model.observables, point.observables),
-        Status.of(int(point.status)), float(point.residual), error | {"free_energy": float(point.error_free_energy)}, int(point.steps),
-        float(point.radius), level,
-    )  # fmt: skip
+        start,
+        named(overlaps, point.x),
+        named(hats, point.hats),
+        float(point.free_energy),
+        named(model.observables, point.observables),
+        Status.of(int(point.status)),
+        float(point.residual),
+        error | {"free_energy": float(point.error_free_energy)},
+        int(point.steps),
+        float(point.radius),
+        level,
+    )
 
 
 def same(a: Branch, b: Branch) -> bool:
     """Whether two branches are one point within their errors (and 1e-7)."""
-    close = all(abs(a.overlaps[k] - b.overlaps[k]) <= 1e-7 + a.error[k] + b.error[k] for k in a.overlaps)
+    close = all(
+        abs(a.overlaps[k] - b.overlaps[k]) <= 1e-7 + a.error[k] + b.error[k] for k in a.overlaps
+    )
     return a.ok and b.ok and close
 
 

@@ -76,7 +76,9 @@ def solve(
     rule = nodes or default_rule(built, values)
     if settings.route == "sampled":
         rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
-    initial = {name: start_vector(built, start, values) for name, start in (starts or built.starts).items()}
+    initial = {
+        name: start_vector(built, start, values) for name, start in (starts or built.starts).items()
+    }
     c = np.array([values[q.name] for q in built.controls])
     with double_precision():
         if built.path == "proximal":
@@ -86,7 +88,12 @@ def solve(
         else:
             found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
         if built.source is not None and built.path == "compiled":
-            refuse_non_finite(built, initial, found, lambda x: evaluator(built, rule)(jnp.asarray(c), jnp.asarray(x)))
+            refuse_non_finite(
+                built,
+                initial,
+                found,
+                lambda x: evaluator(built, rule)(jnp.asarray(c), jnp.asarray(x)),
+            )
     branches = _branches(built, found, c)
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
@@ -96,7 +103,9 @@ def solve(
 
 
 def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) -> list[Branch]:
-    """The distinct points among those found, (start, point, level); a trained predictor's by energy, failures last."""
+    """The distinct points among those found, (start, point, level); a trained predictor's by
+    energy, failures last.
+    """
     branches = merged([branch_of(model, name, point, level) for name, point, level in found])
     if model.path == "proximal":
         notes = {name: note(model, point, c, level) for name, point, level in found}
@@ -105,19 +114,32 @@ def _branches(model: Model, found: list[tuple[str, Point, int]], c: np.ndarray) 
     return branches
 
 
-def _flow_solution(model: Model, values: dict[str, float], settings: Settings, starts: Mapping[str, Any]) -> Solution:
-    """Every fixed point of a flow of one overlap, unstable ones too; the ends from each start, for several."""
+def _flow_solution(
+    model: Model, values: dict[str, float], settings: Settings, starts: Mapping[str, Any]
+) -> Solution:
+    """Every fixed point of a flow of one overlap, unstable ones too; the ends from each start, for
+    several.
+    """
     with double_precision():
         if model.gram:
             at = {name: start_vector(model, start, values) for name, start in starts.items()}
-            branches = merged([Branch(**entry) for entry in gradient_flow.fixed_points(model, values, at, settings)])
+            branches = merged(
+                [
+                    Branch(**entry)
+                    for entry in gradient_flow.fixed_points(model, values, at, settings)
+                ]
+            )
         else:
-            branches = [Branch(**entry) for entry in sphere_flow.fixed_points(model, values, settings.tol)]
+            branches = [
+                Branch(**entry) for entry in sphere_flow.fixed_points(model, values, settings.tol)
+            ]
     return Solution(model, values, tuple(branches), best_branch(model, branches), settings)
 
 
 def default_rule(model: Model, *points: dict[str, float]) -> Rule:
-    """The default node sets, enlarged where the model asks for it at any of the given control values."""
+    """The default node sets, enlarged where the model asks for it at any of the given control
+    values.
+    """
     sizes: dict[str, float] = {}
     for values in points:
         at = {q.symbol: values[q.name] for q in model.controls}
@@ -126,14 +148,28 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
     rule = Rule().at_least(sizes)
     if model.scrambled:
         law = read_law(model.options["L"]) if "L" in model.options else ()
-        tokens = int(max((n for n, _ in law), default=max((values["L"] for values in points if "L" in values), default=0))) or None
+        tokens = (
+            int(
+                max(
+                    (n for n, _ in law),
+                    default=max((values["L"] for values in points if "L" in values), default=0),
+                )
+            )
+            or None
+        )
         fewer = math.ceil(math.log2(max(tokens or 1, 4) / 4)) // 2
-        rule = replace(rule, tokens=tokens, log2_samples=max(FIRST_SAMPLES - fewer, halvings(len(law)) + FEWEST_SAMPLES))
+        rule = replace(
+            rule,
+            tokens=tokens,
+            log2_samples=max(FIRST_SAMPLES - fewer, halvings(len(law)) + FEWEST_SAMPLES),
+        )
     return rule
 
 
 FIRST_SAMPLES = 12
-"""log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the cost per sample is saved beyond."""
+"""log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the
+cost per sample is saved beyond.
+"""
 
 
 FEWEST_SAMPLES = 6
@@ -153,14 +189,20 @@ def check(settings: Settings) -> None:
         raise InputError(str(problem)) from None
     if settings.route not in ("exact", "sampled"):
         raise InputError(f"unknown route {settings.route!r}: choose exact or sampled")
-    if not settings.tol > 0 or not (settings.accuracy is None or settings.accuracy > 0) or settings.max_steps < 1:
+    if (
+        not settings.tol > 0
+        or not (settings.accuracy is None or settings.accuracy > 0)
+        or settings.max_steps < 1
+    ):
         raise InputError("tol and accuracy must be positive and max_steps at least 1")
 
 
 def start_vector(model: Model, start: Any, values: dict[str, float]) -> np.ndarray:
     """A start's overlaps as numbers; its entries may be expressions in the controls."""
     at = {q.symbol: values[q.name] for q in model.controls if q.name in values}
-    return np.array([float(sp.sympify(start[q.name]).subs(at)) for q in model.overlaps], dtype=float)
+    return np.array(
+        [float(sp.sympify(start[q.name]).subs(at)) for q in model.overlaps], dtype=float
+    )
 
 
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
@@ -173,23 +215,38 @@ def compiled(model: Model, rule: Rule, settings: Settings) -> Any:
     return jax.jit(point_solver(model, rule, settings), compiler_options=COMPILER_OPTIONS)
 
 
-def settled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule, max_level: int = MAX_LEVEL) -> tuple[Point, int]:
-    """Solve from one start, refining the node sets until the error meets ``settings.accuracy``; judged."""
+def settled(
+    model: Model,
+    x0: np.ndarray,
+    c: np.ndarray,
+    settings: Settings,
+    rule: Rule,
+    max_level: int = MAX_LEVEL,
+) -> tuple[Point, int]:
+    """Solve from one start, refining the node sets until the error meets ``settings.accuracy``;
+    judged.
+    """
     if model.path == "proximal":
         return settle(model, x0, c, settings)
     if settings.route == "sampled":
         return _sampled(model, x0, c, settings, rule), 0
     level = 0
     while True:
-        point = jax.tree.map(np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c)))
+        point = jax.tree.map(
+            np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c))
+        )
         point = judged(model, point, settings)
         if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
             return point, level
         rule, level = rule.refined(), level + 1
 
 
-def _settled_on_samples(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, rule: Rule) -> list[tuple[str, Point, int]]:
-    """Every start as (name, judged point, level); starts that meet on the same samples are refined once."""
+def _settled_on_samples(
+    model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, rule: Rule
+) -> list[tuple[str, Point, int]]:
+    """Every start as (name, judged point, level); starts that meet on the same samples are refined
+    once.
+    """
     known: list[tuple[Point, Point, int]] = []
     results = []
     for name, x0 in starts.items():
@@ -198,7 +255,9 @@ def _settled_on_samples(model: Model, starts: dict[str, np.ndarray], c: np.ndarr
         if twin is None:
             end = first
             if Status.of(int(first.status)) is Status.UNRESOLVED:
-                end, more = settled(model, np.asarray(first.x), c, settings, rule.refined(), MAX_LEVEL - 1)
+                end, more = settled(
+                    model, np.asarray(first.x), c, settings, rule.refined(), MAX_LEVEL - 1
+                )
                 level = more + 1
             twin = (first, end, level)
             known.append(twin)
@@ -214,20 +273,30 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
     """One solve per scrambled Sobol set; the mean, with twice the standard error over the sets."""
     if model.sampled is None:
         raise InputError(f"{model.name} has no sampled route: use route='exact'")
-    runs = [compiled(model, rule, settings)(jnp.asarray(np.maximum(x0, 1e-3)), jnp.asarray([*c, k])) for k in range(rule.scrambles)]
+    runs = [
+        compiled(model, rule, settings)(jnp.asarray(np.maximum(x0, 1e-3)), jnp.asarray([*c, k]))
+        for k in range(rule.scrambles)
+    ]
     stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
     mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
     error = jax.tree.map(lambda a: 2 * a.std(axis=0, ddof=1) / np.sqrt(len(runs)), stacked)
     failed = [s for s in stacked.status if Status.of(s) is not Status.SUCCESSFUL]
     point = mean._replace(
-        steps=stacked.steps.sum(), residual=stacked.residual.max(), status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
-        error_x=error.x, error_hats=error.hats, error_free_energy=error.free_energy, error_observables=error.observables,
+        steps=stacked.steps.sum(),
+        residual=stacked.residual.max(),
+        status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
+        error_x=error.x,
+        error_hats=error.hats,
+        error_free_energy=error.free_energy,
+        error_observables=error.observables,
         unresolved=error.x.max(),
-    )  # fmt: skip
+    )
     return judged(model, point, settings)
 
 
-def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any) -> dict[str, Any]:
+def evaluate(
+    model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any
+) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
     Parameters
@@ -244,37 +313,63 @@ def evaluate(model: str | Model, at: dict[str, float], *, nodes: Rule | None = N
     Returns
     -------
     dict
-        ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy`` or ``objective``,
-        ``observables``, ``residual`` and ``spectral_radius``.
+        ``model``, ``controls``, ``overlaps``, ``conjugates``, ``update`` (F(x)), ``free_entropy``
+        or ``objective``, ``observables``, ``residual`` and ``spectral_radius``.
     """
     built, values = resolve(model, controls)
     if built.path == "proximal":
-        raise InputError(f"{built.name} averages over samples and has no evaluation at given overlaps yet: use solve")
+        raise InputError(
+            f"{built.name} averages over samples and has no evaluation at given overlaps yet: use"
+            " solve"
+        )
     names = [q.name for q in built.overlaps]
     for name in at:
         if name not in names:
             raise InputError(f"{built.name} has no overlap {name!r}: {nearest(name, names)}")
     missing = [n for n in names if n not in at]
     if missing:
-        raise InputError(f"{built.name} needs {', '.join(missing)}: give it with --at {missing[0]}=VALUE")
+        raise InputError(
+            f"{built.name} needs {', '.join(missing)}: give it with --at {missing[0]}=VALUE"
+        )
     for q in built.overlaps:
         if not q.contains(at[q.name]):
-            raise InputError(f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}")
+            raise InputError(
+                f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}"
+            )
     if built.path == "flow":
         with double_precision():
-            return json_safe((gradient_flow if built.gram else sphere_flow).evaluation(built, values, at))
-    c, x = np.array([values[q.name] for q in built.controls]), np.array([at[n] for n in names], dtype=float)
+            return json_safe(
+                (gradient_flow if built.gram else sphere_flow).evaluation(built, values, at)
+            )
+    c, x = (
+        np.array([values[q.name] for q in built.controls]),
+        np.array([at[n] for n in names], dtype=float),
+    )
     with double_precision():
-        state = jax.tree.map(np.asarray, evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)))
-        radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0)) if np.all(np.isfinite(state.slope)) else float("nan")
+        state = jax.tree.map(
+            np.asarray,
+            evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)),
+        )
+        radius = (
+            float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0))
+            if np.all(np.isfinite(state.slope))
+            else float("nan")
+        )
     phi = "free_entropy" if built.best == "largest" else "objective"
     result = {
-        "model": built.name, "options": dict(built.options), "controls": printable(values), "overlaps": dict(zip(names, map(float, x), strict=True)),
+        "model": built.name,
+        "options": dict(built.options),
+        "controls": printable(values),
+        "overlaps": dict(zip(names, map(float, x), strict=True)),
         "conjugates": {q.name: float(v) for q, v in zip(built.conjugates, state.hats, strict=True)},
-        "update": dict(zip(names, map(float, state.update), strict=True)), phi: float(state.free_energy),
-        "observables": {k: float(v) for k, v in zip(built.observables, state.observables, strict=True)},
-        "residual": float(np.max(np.abs(state.update - x), initial=0.0)), "spectral_radius": radius,
-    }  # fmt: skip
+        "update": dict(zip(names, map(float, state.update), strict=True)),
+        phi: float(state.free_energy),
+        "observables": {
+            k: float(v) for k, v in zip(built.observables, state.observables, strict=True)
+        },
+        "residual": float(np.max(np.abs(state.update - x), initial=0.0)),
+        "spectral_radius": radius,
+    }
     return json_safe(result)
 
 

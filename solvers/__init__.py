@@ -1,4 +1,6 @@
-"""Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation, flows (JAX, diffrax and SciPy only)."""
+"""Numerics on arrays: node sets, fixed points, acceleration, stability, minimisation, flows (JAX,
+diffrax and SciPy only).
+"""
 
 from .accelerate import anderson, newton
 from .branch import follow
@@ -9,6 +11,24 @@ from .result import Iteration, Status
 from .stability import onset, propagate, spectral_radius
 
 __all__ = [
-    "Box", "Curve", "Iteration", "Knot", "Status", "Steps", "anderson", "check_damping", "everywhere", "fixed_point", "ode", "fold", "follow",
-    "minimise", "newton", "onset", "propagate", "spectral_radius", "steepest", "trace",
-]  # fmt: skip
+    "Box",
+    "Curve",
+    "Iteration",
+    "Knot",
+    "Status",
+    "Steps",
+    "anderson",
+    "check_damping",
+    "everywhere",
+    "fixed_point",
+    "fold",
+    "follow",
+    "minimise",
+    "newton",
+    "ode",
+    "onset",
+    "propagate",
+    "spectral_radius",
+    "steepest",
+    "trace",
+]

@@ -1,10 +1,12 @@
 r"""Accelerators: Anderson's method with a safeguard, and Newton's on F(x) - x = 0 for few unknowns.
 
-    Anderson   x+ = F(x) - sum_j gamma_j (dF_j),   gamma = argmin |r - sum_j gamma_j dr_j|,   r = F(x) - x
+    Anderson   x+ = F(x) - sum_j gamma_j (dF_j),     gamma = argmin |r - sum_j gamma_j dr_j|,
+    r = F(x) - x
     Newton     x+ = x + (1 - J)^{-1} (F(x) - x)
 
-the first over the last ``memory`` differences. A candidate of it that leaves the domain, is not finite, or whose residual
-exceeds ten times the best so far is replaced by a plain step and the memory is emptied.
+the first over the last ``memory`` differences. A candidate of it that leaves the domain, is not
+finite, or whose residual exceeds ten times the best so far is replaced by a plain step and the
+memory is emptied.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from .result import RUNNING, Iteration, Status
 
 
 def anderson(
-    f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, memory: int | None = None, box: Box | None = None
+    f: Map,
+    start: Iteration,
+    *,
+    tol: float | jax.Array,
+    max_steps: int | jax.Array,
+    memory: int | None = None,
+    box: Box | None = None,
 ) -> Iteration:
     """Accelerate the fixed-point iteration of ``f`` from an iterate of ``fixed_point``.
 
@@ -48,7 +56,9 @@ def anderson(
     box = everywhere(n) if box is None else box
     empty = jnp.zeros((memory, n))
 
-    def step(state: tuple[Iteration, jax.Array, jax.Array, jax.Array]) -> tuple[Iteration, jax.Array, jax.Array, jax.Array]:
+    def step(
+        state: tuple[Iteration, jax.Array, jax.Array, jax.Array],
+    ) -> tuple[Iteration, jax.Array, jax.Array, jax.Array]:
         now, d_f, d_r, best = state
         r = now.fx - now.x
         gamma = jnp.linalg.lstsq(d_r.T, r)[0]
@@ -56,7 +66,9 @@ def anderson(
         fx = f(x)
         residual, status = judge(x, fx, box, tol)
         bad = ~jnp.isfinite(residual) | ~box.contains(x) | (residual > 10 * best)
-        bad &= jnp.any(d_r != 0)  # with an empty memory the candidate is the plain step, and is taken
+        bad &= jnp.any(
+            d_r != 0
+        )  # with an empty memory the candidate is the plain step, and is taken
         taken = Iteration(x, fx, residual, now.steps + 1, status)
         back = now._replace(steps=now.steps + 1)
         d_f = jnp.where(bad, 0.0, jnp.roll(d_f, 1, axis=0).at[0].set(fx - now.fx))
@@ -70,16 +82,24 @@ def anderson(
     residual, status = judge(start.x, start.fx, box, tol)
     begun = start._replace(residual=residual, status=status)
     last = jax.lax.while_loop(running, step, (begun, empty, empty, residual))[0]
-    return last._replace(status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status))
-
+    return last._replace(
+        status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status)
+    )
 
 
 def newton(
-    f: Map, start: Iteration, *, tol: float | jax.Array, max_steps: int | jax.Array, jacobian: Map | None = None, box: Box | None = None
+    f: Map,
+    start: Iteration,
+    *,
+    tol: float | jax.Array,
+    max_steps: int | jax.Array,
+    jacobian: Map | None = None,
+    box: Box | None = None,
 ) -> Iteration:
     """Polish an iterate of ``fixed_point`` by x <- x + (1 - J)^{-1} (F(x) - x).
 
-    Each step counts as one evaluation. It does not choose a branch and also converges to unstable points.
+    Each step counts as one evaluation. It does not choose a branch and also converges to unstable
+    points.
 
     Parameters
     ----------
@@ -116,4 +136,6 @@ def newton(
 
     residual, status = judge(start.x, start.fx, box, tol)
     last = jax.lax.while_loop(running, step, start._replace(residual=residual, status=status))
-    return last._replace(status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status))
+    return last._replace(
+        status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status)
+    )

@@ -1,9 +1,9 @@
 """One branch from one start: plain iteration chooses it, acceleration polishes it.
 
-Near a spinodal the accelerators would stall at, or jump from, the ghost of a vanished fixed point. Hence
-plain (damped) iteration runs until its residual is small and shrinking; a polished point is accepted only
-if it meets the tolerance close to where plain iteration was heading, in its direction, and attracts plain
-iteration from there; otherwise plain iteration goes on.
+Near a spinodal the accelerators would stall at, or jump from, the ghost of a vanished fixed point.
+Hence plain (damped) iteration runs until its residual is small and shrinking; a polished point is
+accepted only if it meets the tolerance close to where plain iteration was heading, in its
+direction, and attracts plain iteration from there; otherwise plain iteration goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ POLISH_STEPS = 25
 REACH = 20.0
 """A polished point may lie this many (residual / (1 - rate)) away from the plain iterate."""
 NEARBY = 1e-3
-"""One plain step from this fraction of the way back to the plain iterate must approach the polished point."""
+"""One plain step from this fraction of the way back to the plain iterate must approach the polished
+point.
+"""
 
 
 def follow(
@@ -40,7 +42,8 @@ def follow(
 ) -> Iteration:
     """The fixed point that plain iteration from ``x0`` reaches, in fewer evaluations.
 
-    The accelerator's answer is taken only if it lies where plain iteration was going. ``steps`` counts every evaluation of ``f``.
+    The accelerator's answer is taken only if it lies where plain iteration was going. ``steps``
+    counts every evaluation of ``f``.
 
     Parameters
     ----------
@@ -49,7 +52,8 @@ def follow(
     x0 : array, shape (n,)
         Start; it chooses the branch.
     tol, max_steps, damping, box : as in ``fixed_point``
-        Tolerance on the undamped residual, largest number of evaluations, weight on the old iterate, domain.
+        Tolerance on the undamped residual, largest number of evaluations, weight on the old
+        iterate, domain.
     polish : {"anderson", "newton", "none"}
         Accelerator used once plain iteration has chosen.
     jacobian : callable, optional
@@ -68,8 +72,11 @@ def follow(
 
     def attempt(state: tuple[Iteration, jax.Array]) -> tuple[Iteration, jax.Array]:
         now, goal = state
-        coarse = plain((1 - damping) * now.fx + damping * now.x, jnp.maximum(goal, tol), max_steps - now.steps)
-        # Two more plain residuals would give the rate; one is enough and comes free with the next step.
+        coarse = plain(
+            (1 - damping) * now.fx + damping * now.x, jnp.maximum(goal, tol), max_steps - now.steps
+        )
+        # Two more plain residuals would give the rate; one is enough and comes free with the next
+        # step.
         x = (1 - damping) * coarse.fx + damping * coarse.x
         fx = f(x)
         used = now.steps + coarse.steps + 1
@@ -86,7 +93,13 @@ def follow(
         image = (1 - damping) * f(beside) + damping * beside
         attracts = jnp.max(jnp.abs(image - fine.x)) <= jnp.max(jnp.abs(beside - fine.x)) + 2 * tol
         fine = fine._replace(steps=fine.steps + 1)
-        accepted = (fine.status == Status.SUCCESSFUL.code) & near & ahead & attracts & (probe.residual < coarse.residual)
+        accepted = (
+            (fine.status == Status.SUCCESSFUL.code)
+            & near
+            & ahead
+            & attracts
+            & (probe.residual < coarse.residual)
+        )
         done = coarse.status != Status.SUCCESSFUL.code
         done |= coarse.residual <= tol
         rejected = probe._replace(status=jnp.asarray(RUNNING), steps=fine.steps)
@@ -98,4 +111,6 @@ def follow(
         return (state[0].status == RUNNING) & (state[0].steps < max_steps)
 
     last, _ = jax.lax.while_loop(running, attempt, (unstarted(x0), jnp.asarray(SWITCH)))
-    return last._replace(status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status))
+    return last._replace(
+        status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status)
+    )

@@ -2,11 +2,12 @@ r"""Curves of fixed points through their folds: pseudo-arclength continuation.
 
     H(x, t) = F(x; t) - x = 0,        n equations for the n + 1 unknowns u = (x, t)
 
-is a smooth curve where plain iteration sees only its stable parts. Each step predicts along the tangent (the
-null vector of dH/du) and corrects by Newton orthogonally to it; folds are the zeros of the tangent's t-component.
+is a smooth curve where plain iteration sees only its stable parts. Each step predicts along the
+tangent (the null vector of dH/du) and corrects by Newton orthogonally to it; folds are the zeros of
+the tangent's t-component.
 
-Source: H. B. Keller, in Applications of Bifurcation Theory (1977), 359; E. L. Allgower, K. Georg, Numerical
-Continuation Methods (1990), chapter 6.
+Source: H. B. Keller, in Applications of Bifurcation Theory (1977), 359; E. L. Allgower, K. Georg,
+Numerical Continuation Methods (1990), chapter 6.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class Curve:
-    """Knots in order and how the curve ended: where asked, where no step succeeded, or at the most knots allowed."""
+    """Knots in order and how the curve ended: where asked, where no step succeeded, or at the most
+    knots allowed.
+    """
 
     knots: tuple[Knot, ...]
     ended: Literal["stopped", "stuck", "too long"]
@@ -76,8 +79,11 @@ class Curve:
         return [i for i in range(len(sides) - 1) if sides[i] != sides[i + 1]]
 
 
-def correct(field: Field, guess: np.ndarray, normal: np.ndarray, tol: float, most: int = CORRECTIONS) -> Knot | None:
-    """Newton from ``guess`` in the plane normal . (u - guess) = 0; None unless max|H| <= tol is met.
+def correct(
+    field: Field, guess: np.ndarray, normal: np.ndarray, tol: float, most: int = CORRECTIONS
+) -> Knot | None:
+    """Newton from ``guess`` in the plane normal . (u - guess) = 0; None unless max|H| <= tol is
+    met.
 
     The tangent is oriented along ``normal``.
     """
@@ -107,12 +113,16 @@ def at_level(field: Field, guess: np.ndarray, tol: float) -> Knot | None:
 
 
 def trace(
-    field: Field, start: Knot, stop: Callable[[list[Knot]], bool], room: Callable[[np.ndarray], np.ndarray] | None = None, steps: Steps | None = None
+    field: Field,
+    start: Knot,
+    stop: Callable[[list[Knot]], bool],
+    room: Callable[[np.ndarray], np.ndarray] | None = None,
+    steps: Steps | None = None,
 ) -> Curve:
     """Follow the curve from ``start`` along its tangent until ``stop(knots)``.
 
-    A step is halved when Newton fails, the tangent turns too far or a coordinate moves further than twice
-    ``room(u)`` (otherwise a step may jump across a small S), and grows on straight stretches.
+    A step is halved when Newton fails, the tangent turns too far or a coordinate moves further than
+    twice ``room(u)`` (otherwise a step may jump across a small S), and grows on straight stretches.
 
     Parameters
     ----------
@@ -140,7 +150,9 @@ def trace(
         allowed = room(last.u)
         size = min(size, float(np.min(allowed / np.maximum(np.abs(last.tangent), 1e-12))))
         new = correct(field, last.u + size * last.tangent, last.tangent, steps.tol)
-        angle = np.pi if new is None else float(np.arccos(np.clip(new.tangent @ last.tangent, -1, 1)))
+        angle = (
+            np.pi if new is None else float(np.arccos(np.clip(new.tangent @ last.tangent, -1, 1)))
+        )
         if new is None or angle > steps.turn or np.any(np.abs(new.u - last.u) > 2 * allowed):
             size /= 2
             if size < steps.smallest:
@@ -149,7 +161,9 @@ def trace(
         knots.append(new)
         if stop(knots):
             return Curve(tuple(knots), "stopped")
-        size = min(steps.largest, size * float(np.clip(0.6 * steps.turn / max(angle, 1e-3), 0.5, 2.0)))
+        size = min(
+            steps.largest, size * float(np.clip(0.6 * steps.turn / max(angle, 1e-3), 0.5, 2.0))
+        )
     return Curve(tuple(knots), "too long")
 
 
@@ -187,13 +201,17 @@ def fold(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Knot | 
         place: float = brentq(turning, 0.0, length, xtol=1e-7 * length, rtol=1e-12)  # type: ignore[assignment]
     except (_Lost, ValueError):
         return None
-    return found.get(place) or correct(field, before.u + place / length * chord, before.tangent, tol)
+    return found.get(place) or correct(
+        field, before.u + place / length * chord, before.tangent, tol
+    )
 
 
 def steepest(field: Field, curve: Curve, tol: float = 1e-11) -> tuple[int, Knot]:
-    """Where the tangent's t-component is least, between the knots too: (i, the point, which follows knot i).
+    """Where the tangent's t-component is least, between the knots too: (i, the point, which follows
+    knot i).
 
-    A curve that starts towards larger t has a fold iff it is negative; it vanishes where two folds merge (a cusp).
+    A curve that starts towards larger t has a fold iff it is negative; it vanishes where two folds
+    merge (a cusp).
 
     Parameters
     ----------
@@ -220,7 +238,9 @@ def steepest(field: Field, curve: Curve, tol: float = 1e-11) -> tuple[int, Knot]
         before, chord = knots[j], knots[j + 1].u - knots[j].u
         seen: list[Knot] = []
 
-        def rate(s: float, before: Knot = before, chord: np.ndarray = chord, seen: list[Knot] = seen) -> float:
+        def rate(
+            s: float, before: Knot = before, chord: np.ndarray = chord, seen: list[Knot] = seen
+        ) -> float:
             knot = correct(field, before.u + s * chord, before.tangent, tol)
             if knot is None:
                 return np.inf
@@ -237,15 +257,21 @@ class _Lost(Exception):
 
 
 def fold_shift(slope: np.ndarray, defect: np.ndarray) -> float:
-    """How far t of a fold moves when H changes by ``defect``: -(w . defect)/(w . dH/dt), w the left null vector of dH/dx."""
+    """How far t of a fold moves when H changes by ``defect``: -(w . defect)/(w . dH/dt), w the left
+    null vector of dH/dx.
+    """
     left = np.linalg.svd(slope[:, :-1])[0][:, -1]
     return float(-(left @ defect) / (left @ slope[:, -1]))
 
 
 def interpolate(field: Field, knots: tuple[Knot, ...], t: float, tol: float) -> Knot | None:
-    """The point with the given t on a stretch of the curve along which t is monotone; its ends may be folds."""
+    """The point with the given t on a stretch of the curve along which t is monotone; its ends may
+    be folds.
+    """
     for end in (knots[0], knots[-1]):
-        if abs(t - end.u[-1]) <= 1e-12 * max(1.0, abs(t)):  # a fold, where Newton at fixed t is singular
+        if abs(t - end.u[-1]) <= 1e-12 * max(
+            1.0, abs(t)
+        ):  # a fold, where Newton at fixed t is singular
             return end
     for a, b in pairwise(knots):
         low, high = sorted((a.u[-1], b.u[-1]))

@@ -49,7 +49,9 @@ def everywhere(n: int) -> Box:
     return Box(jnp.full(n, -jnp.inf), jnp.full(n, jnp.inf))
 
 
-def judge(x: jax.Array, fx: jax.Array, box: Box, tol: jax.Array | float) -> tuple[jax.Array, jax.Array]:
+def judge(
+    x: jax.Array, fx: jax.Array, box: Box, tol: jax.Array | float
+) -> tuple[jax.Array, jax.Array]:
     """Residual max|F(x) - x| and status code (RUNNING while nothing ends the iteration)."""
     residual = jnp.max(jnp.abs(fx - x), initial=0.0)
     status = jnp.where(residual <= tol, Status.SUCCESSFUL.code, RUNNING)
@@ -59,7 +61,9 @@ def judge(x: jax.Array, fx: jax.Array, box: Box, tol: jax.Array | float) -> tupl
 
 
 def unstarted(x0: jax.Array) -> Iteration:
-    """A state whose next point, (1 - damping) fx + damping x, is ``x0`` itself; nothing is evaluated yet."""
+    """A state whose next point, (1 - damping) fx + damping x, is ``x0`` itself; nothing is
+    evaluated yet.
+    """
     return Iteration(x0, x0, jnp.asarray(jnp.inf, x0.dtype), jnp.asarray(0), jnp.asarray(RUNNING))
 
 
@@ -77,11 +81,20 @@ def check_damping(damping: float) -> None:
         It is outside [0, 1).
     """
     if not 0 <= damping < 1:
-        raise ValueError(f"damping = {damping:g} must lie in [0, 1): it is the weight on the old iterate, 0 means none")
+        raise ValueError(
+            f"damping = {damping:g} must lie in [0, 1): it is the weight on the old iterate, 0"
+            " means none"
+        )
 
 
 def fixed_point(
-    f: Map, x0: jax.Array, *, tol: float | jax.Array, max_steps: int | jax.Array, damping: float | jax.Array = 0.0, box: Box | None = None
+    f: Map,
+    x0: jax.Array,
+    *,
+    tol: float | jax.Array,
+    max_steps: int | jax.Array,
+    damping: float | jax.Array = 0.0,
+    box: Box | None = None,
 ) -> Iteration:
     """Iterate ``f`` from ``x0`` until the undamped residual meets ``tol``.
 
@@ -114,10 +127,17 @@ def fixed_point(
         residual, status = judge(x, fx, box, tol)
         back, jump = jnp.max(jnp.abs(x - before)), jnp.max(jnp.abs(x - now.x))
         cycle = (status == RUNNING) & (back <= CYCLE * jump) & (now.steps > 1)
-        return Iteration(x, fx, residual, now.steps + 1, jnp.where(cycle, Status.TWO_CYCLE.code, status)), now.x
+        return (
+            Iteration(
+                x, fx, residual, now.steps + 1, jnp.where(cycle, Status.TWO_CYCLE.code, status)
+            ),
+            now.x,
+        )
 
     def running(state: tuple[Iteration, jax.Array]) -> jax.Array:
         return (state[0].status == RUNNING) & (state[0].steps < max_steps)
 
     last, _ = jax.lax.while_loop(running, step, (unstarted(x0), jnp.full_like(x0, jnp.nan)))
-    return last._replace(status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status))
+    return last._replace(
+        status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status)
+    )

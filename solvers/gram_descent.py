@@ -1,9 +1,11 @@
-r"""Descent of a few vectors on an objective of their Gram matrix, in the space that they and the fixed ones span.
+r"""Descent of a few vectors on an objective of their Gram matrix, in the space that they and the
+fixed ones span.
 
     dw_a/dt = -sum_b H_ab(G) w_b,     G = W W^T,     W: trained vectors first, then the fixed ones
 
-The vectors need no more dimensions than there are of them, and a Gram matrix of vectors is one: descent never leaves the cone.
-H is symmetric in its effect: dw/dt is minus a gradient, so that the rates at a fixed point are real.
+The vectors need no more dimensions than there are of them, and a Gram matrix of vectors is one:
+descent never leaves the cone. H is symmetric in its effect: dw/dt is minus a gradient, so that the
+rates at a fixed point are real.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ TOLERANCE = 1e-7
 """Relative local error of the flow; Newton's method makes up for it where it ends."""
 MOST_EVALUATIONS = 20_000
 NEAR = 1e-2
-"""Newton's method may move a point by this fraction of its size; beyond, it would have gone to another one."""
+"""Newton's method may move a point by this fraction of its size; beyond, it would have gone to
+another one.
+"""
 
 
 class _TooMany(Exception):
@@ -46,7 +50,9 @@ class End(NamedTuple):
 
 
 def vectors(gram: np.ndarray) -> np.ndarray | None:
-    """Vectors (rows) of a Gram matrix, the last ones along the first axes; None if there are none."""
+    """Vectors (rows) of a Gram matrix, the last ones along the first axes; None if
+    there are none.
+    """
     n = len(gram)
     order = np.arange(n)[::-1]
     wanted, w = gram[np.ix_(order, order)], np.zeros((n, n))
@@ -77,10 +83,14 @@ def step_on_spheres(forces: Forces, fixed: jax.Array, x: jax.Array, size: jax.Ar
     return moved * jnp.sqrt(square / jnp.sum(moved**2, axis=1, keepdims=True))
 
 
-def settle(velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest: float, edge: float) -> End:
-    """The flow from ``x0`` until it rests, time is up, a vector is longer than ``edge``, or too many evaluations were needed.
+def settle(
+    velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest: float, edge: float
+) -> End:
+    """The flow from ``x0`` until it rests, time is up, a vector is longer than ``edge``, or too
+    many evaluations were needed.
 
-    Fast and slow directions differ by orders of magnitude (LSODA turns to implicit steps by itself).
+    Fast and slow directions differ by orders of magnitude (LSODA turns to implicit steps by
+    itself).
     """
     count, y, time = 0, x0.ravel(), 0.0
 
@@ -97,7 +107,15 @@ def settle(velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest:
     short.terminal = True  # type: ignore[attr-defined]
     try:
         for until in latest * PAUSES:
-            run = solve_ivp(flat, (time, until), y, method="LSODA", rtol=TOLERANCE, atol=TOLERANCE / 100, events=short)
+            run = solve_ivp(
+                flat,
+                (time, until),
+                y,
+                method="LSODA",
+                rtol=TOLERANCE,
+                atol=TOLERANCE / 100,
+                events=short,
+            )
             y, time = run.y[:, -1], float(run.t[-1])
             if run.status != 0 or not np.max(np.abs(flat(time, y))) > REST:
                 break
@@ -109,10 +127,14 @@ def settle(velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest:
 def slope(forces: Forces, fixed: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The velocity at ``x``, flattened, and its slope d velocity/dx.
 
-    By central differences: automatic derivatives fail where a variance vanishes. Made symmetric, as a matrix of second derivatives is.
+    By central differences: automatic derivatives fail where a variance vanishes. Made symmetric, as
+    a matrix of second derivatives is.
     """
     moves = STEP * jnp.eye(x.size)
-    at = jax.lax.map(lambda move: velocity(forces, fixed, x + move.reshape(x.shape)).ravel(), jnp.concatenate([0 * moves[:1], moves, -moves]))
+    at = jax.lax.map(
+        lambda move: velocity(forces, fixed, x + move.reshape(x.shape)).ravel(),
+        jnp.concatenate([0 * moves[:1], moves, -moves]),
+    )
     differences = (at[1 : x.size + 1] - at[x.size + 1 :]) / (2 * STEP)
     return at[0], (differences + differences.T) / 2
 

@@ -1,4 +1,6 @@
-"""Minimise a smooth function of a few variables from one start: BFGS (optimistix), then Newton on the gradient."""
+"""Minimise a smooth function of a few variables from one start: BFGS (optimistix), then Newton on
+the gradient.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,17 @@ def minimise(
     Iteration
         With ``fx = x - gradient``, so that its residual is max|gradient|.
     """
-    rough = optx.minimise(lambda x, _: value(x), optx.BFGS(rtol=1e-6, atol=1e-6), x0, max_steps=max_steps, throw=False)
+    rough = optx.minimise(
+        lambda x, _: value(x), optx.BFGS(rtol=1e-6, atol=1e-6), x0, max_steps=max_steps, throw=False
+    )
     x = rough.value
 
     def image(x: jax.Array) -> jax.Array:
         return x - gradient(x)
 
-    start = Iteration(x, image(x), jnp.asarray(jnp.inf), rough.stats["num_steps"] + 1, jnp.asarray(0))
+    start = Iteration(
+        x, image(x), jnp.asarray(jnp.inf), rough.stats["num_steps"] + 1, jnp.asarray(0)
+    )
     fine = newton(image, start, tol=tol, max_steps=start.steps + 30, box=box)
     # Newton also converges to saddles and maxima; BFGS never stops above a minimum it has seen.
     worse = (fine.status == Status.SUCCESSFUL.code) & (value(fine.x) > value(x) + 1e-9)

@@ -1,6 +1,7 @@
 """Node sets. Weights are normalised so that sum_i w_i f(x_i) approximates the stated integral.
 
-All rules come in sizes that a caller can raise; the difference between two sizes is the error estimate.
+All rules come in sizes that a caller can raise; the difference between two sizes is the error
+estimate.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def gauss_hermite(n: int) -> Nodes:
 
 
 def trapezoid_gaussian(n: int, even: bool = False, cut: float = CUT) -> Nodes:
-    """E[f(g)], g ~ N(0, 1), by n equidistant nodes on [-cut, cut]; exponentially accurate for smooth f.
+    """E[f(g)], g ~ N(0, 1), by n equidistant nodes on [-cut, cut]; exponentially accurate for
+    smooth f.
 
     With ``even`` only the (n + 1)//2 non-negative nodes, for an even f.
     """
@@ -46,7 +48,9 @@ def trapezoid_gaussian(n: int, even: bool = False, cut: float = CUT) -> Nodes:
 
 
 def below(n: int) -> np.ndarray:
-    """Sinc rule for the step: sum_k below[j, k] w_k f(x_k) = E[1(g < x_j) f(g)] on the nodes of ``trapezoid_gaussian``, exponentially accurate."""
+    """Sinc rule for the step: sum_k below[j, k] w_k f(x_k) = E[1(g < x_j) f(g)] on the nodes of
+    ``trapezoid_gaussian``, exponentially accurate.
+    """
     n += 1 - n % 2
     steps = np.arange(n)[:, None] - np.arange(n)[None, :]
     return 0.5 + scipy.special.sici(np.pi * steps)[0] / np.pi
@@ -64,18 +68,29 @@ def unit_trapezoid(n: int) -> Nodes:
 
 
 def complex_gamma(z: jax.Array) -> jax.Array:
-    """Gamma(z) for complex z with Re z > -1, to 1e-14: Stirling's series after ten steps of the recursion."""
+    """Gamma(z) for complex z with Re z > -1, to 1e-14: Stirling's series after ten steps of the
+    recursion.
+    """
     shift = 10
     w = z + shift
     inverse = 1 / w**2
-    series = (1 / 12 + inverse * (-1 / 360 + inverse * (1 / 1260 + inverse * (-1 / 1680 + inverse * (1 / 1188 - inverse * 691 / 360360))))) / w
+    series = (
+        1 / 12
+        + inverse
+        * (
+            -1 / 360
+            + inverse
+            * (1 / 1260 + inverse * (-1 / 1680 + inverse * (1 / 1188 - inverse * 691 / 360360)))
+        )
+    ) / w
     log_gamma = (w - 0.5) * jnp.log(w) - w + np.log(2 * np.pi) / 2 + series
     product = jnp.prod(jnp.stack([z + k for k in range(shift)]), axis=0)
     return jnp.exp(log_gamma) / product
 
 
 def mellin(n: int, contour: jax.Array, period: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(1/2 pi i) int dz Gamma(z) f(z) along Re z = contour for f(conj z) = conj f(z): Re sum_j w_j f(z_j).
+    """(1/2 pi i) int dz Gamma(z) f(z) along Re z = contour for f(conj z) = conj f(z): Re sum_j w_j
+    f(z_j).
 
     n nodes z_j = contour + i j step with step = 2 pi/period, or larger if they would not reach
     Im z = MELLIN_REACH, where Gamma has fallen to 1e-14.
@@ -87,8 +102,13 @@ def mellin(n: int, contour: jax.Array, period: jax.Array) -> tuple[jax.Array, ja
 
 
 def sobol_gaussian(dims: int, log2_n: int, scrambles: int, seed: int = 0) -> np.ndarray:
-    """Standard Gaussian points of ``scrambles`` independent scrambled Sobol sets, shape (scrambles, 2**log2_n, dims)."""
+    """Standard Gaussian points of ``scrambles`` independent scrambled Sobol sets, shape (scrambles,
+    2**log2_n, dims).
+    """
     from scipy.stats import norm, qmc  # 0.9 s to import, needed by this rule alone
 
-    sets = [qmc.Sobol(dims, scramble=True, rng=np.random.default_rng([seed, k])).random_base2(log2_n) for k in range(scrambles)]
+    sets = [
+        qmc.Sobol(dims, scramble=True, rng=np.random.default_rng([seed, k])).random_base2(log2_n)
+        for k in range(scrambles)
+    ]
     return norm.ppf(np.clip(np.stack(sets), 1e-16, 1 - 1e-16))

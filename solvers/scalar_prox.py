@@ -1,4 +1,5 @@
-"""The minimiser of (z - omega)^2/(2V) + l(z) for convex l on arrays: Newton inside a bracket, which is known.
+"""The minimiser of (z - omega)^2/(2V) + l(z) for convex l on arrays: Newton inside a bracket, which
+is known.
 
 With g(z) = z - omega + V l'(z), increasing, the root lies between omega and omega - V l'(omega).
 """
@@ -19,7 +20,9 @@ STUCK = 1e-9
 
 
 def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Array:
-    """P for each element; NaN where V <= 0, or where the bracket is none (l is not convex there)."""
+    """P for each element; NaN where V <= 0, or where the bracket is none (l is not
+    convex there).
+    """
     slope, _ = loss(centre)
     other = centre - width * slope
     centre, other = jnp.broadcast_arrays(centre, other)
@@ -34,7 +37,11 @@ def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Arr
         g, rate = gap(z)
         low, high = jnp.where(g <= 0, z, low), jnp.where(g >= 0, z, high)
         newton = z - g / rate
-        inside = (newton >= low) & (newton <= high) & ((n % 4 != 3) | (jnp.abs(newton - z) < 1e-3 * (1 + jnp.abs(z))))
+        inside = (
+            (newton >= low)
+            & (newton <= high)
+            & ((n % 4 != 3) | (jnp.abs(newton - z) < 1e-3 * (1 + jnp.abs(z))))
+        )
         new = jnp.where(inside, newton, (low + high) / 2)
         small = TOLERANCE * (1 + jnp.abs(z))
         ended = done | (jnp.abs(new - z) <= small) | (high - low <= small)
@@ -44,7 +51,9 @@ def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Arr
         return (state[4] < MOST) & ~jnp.all(state[3] | jnp.isnan(state[0]))
 
     start = (other + centre) / 2
-    z, _, _, done, _ = jax.lax.while_loop(running, step, (start, low, high, jnp.zeros(start.shape, bool), jnp.asarray(0)))
+    z, _, _, done, _ = jax.lax.while_loop(
+        running, step, (start, low, high, jnp.zeros(start.shape, bool), jnp.asarray(0))
+    )
     ends = gap(low)[0] <= STUCK * (1 + jnp.abs(low)), gap(high)[0] >= -STUCK * (1 + jnp.abs(high))
     return jnp.where(done & ends[0] & ends[1] & (width > 0), z, jnp.nan)
 
@@ -52,5 +61,7 @@ def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Arr
 def slope(loss: Derivatives, z: jax.Array, centre: jax.Array, width: jax.Array) -> jax.Array:
     """dP/domega at the minimiser z."""
     first, second = loss(z)
-    smooth = jnp.abs(z - centre + width * first) <= STUCK * (1 + jnp.abs(centre) + width * jnp.abs(first))
+    smooth = jnp.abs(z - centre + width * first) <= STUCK * (
+        1 + jnp.abs(centre) + width * jnp.abs(first)
+    )
     return jnp.where(smooth, 1 / (1 + width * second), jnp.where(jnp.isnan(z), jnp.nan, 0.0))

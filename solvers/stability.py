@@ -1,4 +1,6 @@
-"""Linear response of a fixed point: error propagation, spectral radius, and the onset of an instability."""
+"""Linear response of a fixed point: error propagation, spectral radius, and the onset of an
+instability.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from scipy.optimize import brentq
 
 
 def spectral_radius(jacobian: jax.Array) -> jax.Array:
-    """Largest modulus of an eigenvalue of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is stable iff it is below 1.
+    """Largest modulus of an eigenvalue of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is
+    stable iff it is below 1.
 
     Parameters
     ----------
@@ -28,7 +31,8 @@ def spectral_radius(jacobian: jax.Array) -> jax.Array:
 
 
 def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
-    """Error of the fixed point caused by an error ``defect`` of the map, the modulus of (1 - J)^{-1} defect, shape (n,).
+    """Error of the fixed point caused by an error ``defect`` of the map, the modulus of (1 -
+    J)^{-1} defect, shape (n,).
 
     Parameters
     ----------
@@ -71,5 +75,8 @@ def onset(radius: Callable[[float], float], low: float, high: float, xtol: float
     """
     ends = radius(low) - 1, radius(high) - 1
     if not ends[0] * ends[1] < 0:
-        raise ValueError(f"the spectral radius does not cross 1 between {low:g} ({ends[0] + 1:.4g}) and {high:g} ({ends[1] + 1:.4g})")
+        raise ValueError(
+            f"the spectral radius does not cross 1 between {low:g} ({ends[0] + 1:.4g}) and {high:g}"
+            f" ({ends[1] + 1:.4g})"
+        )
     return float(brentq(lambda c: radius(c) - 1, low, high, xtol=xtol))  # type: ignore[arg-type]

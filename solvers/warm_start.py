@@ -1,11 +1,13 @@
-r"""Fixed points of a map that carries a state from one evaluation to the next (a warm-started inner minimisation).
+r"""Fixed points of a map that carries a state from one evaluation to the next (a warm-started inner
+minimisation).
 
 Damped iteration chooses the branch, Newton's method finishes it:
 
     x <- (1 - damping) F(x) + damping x   until max|F(x) - x| <= SWITCH,
     x <- x + t (1 - J)^{-1} (F(x) - x),   t halved until the residual falls inside the domain
 
-Both on the host: an evaluation is long enough for Python not to matter. Convergence is judged on the undamped residual.
+Both on the host: an evaluation is long enough for Python not to matter. Convergence is judged on
+the undamped residual.
 """
 
 from __future__ import annotations
@@ -38,7 +40,15 @@ class Ended(NamedTuple):
 
 
 def warm_fixed_point(
-    image: Image, slope: Slope, x0: np.ndarray, state: Any, *, tol: float, max_steps: int, damping: float, inside: Domain
+    image: Image,
+    slope: Slope,
+    x0: np.ndarray,
+    state: Any,
+    *,
+    tol: float,
+    max_steps: int,
+    damping: float,
+    inside: Domain,
 ) -> Ended:
     """The fixed point that damped iteration from ``x0`` heads for.
 
@@ -67,7 +77,9 @@ def warm_fixed_point(
     return now
 
 
-def _judged(x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, inside: Domain) -> Ended:
+def _judged(
+    x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, inside: Domain
+) -> Ended:
     residual = float(np.max(np.abs(fx - x)))
     if not np.isfinite(residual):
         status = Status.NON_FINITE
@@ -78,7 +90,9 @@ def _judged(x: np.ndarray, fx: np.ndarray, steps: int, state: Any, tol: float, i
     return Ended(x, fx, residual, steps, status, state)
 
 
-def _newton(image: Image, slope: Slope, now: Ended, tol: float, max_steps: int, inside: Domain) -> Ended:
+def _newton(
+    image: Image, slope: Slope, now: Ended, tol: float, max_steps: int, inside: Domain
+) -> Ended:
     """Newton from ``now``; it ends where it was if no step length lowers the residual."""
     while now.steps < max_steps and now.status is Status.MAX_STEPS:
         move = np.linalg.solve(np.eye(len(now.x)) - slope(now.x, now.state), now.fx - now.x)

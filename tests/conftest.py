@@ -1,4 +1,6 @@
-"""All numerics in float64, without touching the global configuration; hypothesis without a deadline; the command line in this process."""
+"""All numerics in float64, without touching the global configuration; hypothesis without a
+deadline; the command line in this process.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ settings.load_profile("replica")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The notebooks, the longest file, first: with one file per process at a time the others fill up the rest."""
+    """The notebooks, the longest file, first: with one file per process at a time the others fill
+    up the rest.
+    """
     items.sort(key=lambda item: "test_notebooks" not in item.nodeid)
 
 
@@ -28,7 +32,9 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
     """Run ``replica ARGS`` in this process: (exit code, stdout, stderr)."""
 
     def run(*args: str) -> tuple[int, str, str]:

@@ -19,7 +19,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("replica", "equations", "solvers")
 FILES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-ALL_FILES = FILES + sorted(file for folder in ("tests", "benchmarks", "notebooks") for file in (ROOT / folder).rglob("*.py"))
+ALL_FILES = FILES + sorted(
+    file
+    for folder in ("tests", "benchmarks", "notebooks")
+    for file in (ROOT / folder).rglob("*.py")
+)
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 MAX_FILE, MAX_FUNCTION, MEDIAN_FILE = 400, 55, 150
@@ -44,7 +48,9 @@ MODULES = {module_name(file) for file in FILES}
 
 
 def imports(node: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of every import under ``node``; ``from a import b`` gives ``a.b``."""
+    """(line, absolute dotted name) of every import under ``node``; ``from a import b`` gives
+    ``a.b``.
+    """
     for item in ast.walk(node):
         if isinstance(item, ast.Import):
             yield from ((item.lineno, alias.name) for alias in item.names)
@@ -66,7 +72,11 @@ def top(name: str) -> str:
 
 
 def third_party(file: Path) -> Iterator[tuple[int, str]]:
-    return ((line, top(name)) for line, name in imports_of(file) if top(name) not in sys.stdlib_module_names)
+    return (
+        (line, top(name))
+        for line, name in imports_of(file)
+        if top(name) not in sys.stdlib_module_names
+    )
 
 
 def deferred(tree: ast.Module, module: str, is_package: bool) -> list[tuple[int, str]]:
@@ -92,7 +102,11 @@ def edge(name: str, modules: set[str]) -> str:
 
 
 def bare_excepts(tree: ast.Module) -> list[int]:
-    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and node.type is None
+    ]
 
 
 def function_sizes(tree: ast.Module) -> list[tuple[str, int]]:
@@ -103,7 +117,15 @@ def function_sizes(tree: ast.Module) -> list[tuple[str, int]]:
             first = node.body[0]
             words = first.value if isinstance(first, ast.Expr) else None
             told = isinstance(words, ast.Constant) and isinstance(words.value, str)
-            sizes.append((node.name, (node.end_lineno or 0) - node.lineno + 1 - ((words.end_lineno or 0) - words.lineno + 1 if told else 0)))
+            sizes.append(
+                (
+                    node.name,
+                    (node.end_lineno or 0)
+                    - node.lineno
+                    + 1
+                    - ((words.end_lineno or 0) - words.lineno + 1 if told else 0),
+                )
+            )
     return sizes
 
 
@@ -143,10 +165,28 @@ def test_library_is_imported_in_one_module(library: str) -> None:
 def test_imported_libraries_are_declared() -> None:
     """Those of an extra may be imported inside functions only, where it is needed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names, extra = ({r.partition(">=")[0] for r in listed} for listed in (project["dependencies"], project["optional-dependencies"]["distributed"]))
-    found = [(file, line, name) for file in FILES for line, name in third_party(file) if name not in names | set(PACKAGES)]
-    at_top = {(file, line) for file in FILES for node in TREES[file].body for line, _ in imports_of(file, node) if not isinstance(node, FUNCTION)}
-    wrong = [f"{name_of(file)}:{line} imports {name}" for file, line, name in found if name not in extra or (file, line) in at_top]
+    names, extra = (
+        {r.partition(">=")[0] for r in listed}
+        for listed in (project["dependencies"], project["optional-dependencies"]["distributed"])
+    )
+    found = [
+        (file, line, name)
+        for file in FILES
+        for line, name in third_party(file)
+        if name not in names | set(PACKAGES)
+    ]
+    at_top = {
+        (file, line)
+        for file in FILES
+        for node in TREES[file].body
+        for line, _ in imports_of(file, node)
+        if not isinstance(node, FUNCTION)
+    }
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}"
+        for file, line, name in found
+        if name not in extra or (file, line) in at_top
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -160,13 +200,18 @@ def test_no_first_party_import_is_deferred() -> None:
 
 
 def test_first_party_imports_have_no_cycle() -> None:
-    edges = {module_name(file): {edge(name, MODULES) for _, name in imports_of(file)} - {""} for file in FILES}
+    edges = {
+        module_name(file): {edge(name, MODULES) for _, name in imports_of(file)} - {""}
+        for file in FILES
+    }
     found = cycle(edges)
     assert found is None, " -> ".join(found or [])
 
 
 def test_no_bare_except() -> None:
-    wrong = [f"{name_of(file)}:{line}" for file, tree in TREES.items() for line in bare_excepts(tree)]
+    wrong = [
+        f"{name_of(file)}:{line}" for file, tree in TREES.items() for line in bare_excepts(tree)
+    ]
     assert not wrong, wrong
 
 
@@ -180,7 +225,12 @@ def test_the_median_file_is_short() -> None:
 
 
 def test_functions_are_short() -> None:
-    wrong = {f"{name_of(file)}:{name}": size for file, tree in TREES.items() for name, size in function_sizes(tree) if size > MAX_FUNCTION}
+    wrong = {
+        f"{name_of(file)}:{name}": size
+        for file, tree in TREES.items()
+        for name, size in function_sizes(tree)
+        if size > MAX_FUNCTION
+    }
     assert not wrong, f"more than {MAX_FUNCTION} lines: {wrong}"
 
 
@@ -195,8 +245,12 @@ def test_files_are_ascii() -> None:
 
 
 def written_docstring(value: object) -> str:
-    """The docstring somebody wrote: not inherited, not the signature that dataclass and NamedTuple generate."""
-    text = (value.__dict__.get("__doc__") if isinstance(value, type) else inspect.getdoc(value)) or ""
+    """The docstring somebody wrote: not inherited, not the signature that dataclass and NamedTuple
+    generate.
+    """
+    text = (
+        value.__dict__.get("__doc__") if isinstance(value, type) else inspect.getdoc(value)
+    ) or ""
     return "" if isinstance(value, type) and text.startswith(f"{value.__name__}(") else text.strip()
 
 
@@ -205,19 +259,34 @@ def test_public_names_have_docstrings(package: str) -> None:
     module = importlib.import_module(package)
     assert written_docstring(module)
     values = {name: getattr(module, name) for name in module.__all__}
-    described = {name: value for name, value in values.items() if callable(value) or inspect.ismodule(value)}
+    described = {
+        name: value for name, value in values.items() if callable(value) or inspect.ismodule(value)
+    }
     assert not [name for name, value in described.items() if not written_docstring(value)]
 
 
 def undocumented(value: object) -> list[str]:
-    """What a public docstring leaves out: parameters of a function and what it returns, fields of a class."""
+    """What a public docstring leaves out: parameters of a function and what it returns, fields of a
+    class.
+    """
     text = inspect.getdoc(value) or ""
     if inspect.isclass(value):
-        fields = [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else getattr(value, "_fields", ())
+        fields = (
+            [f.name for f in dataclasses.fields(value)]
+            if dataclasses.is_dataclass(value)
+            else getattr(value, "_fields", ())
+        )
         return [name for name in fields if not re.search(rf"(?<![.\w]){name}\b", text)]
     signature = inspect.signature(value)  # type: ignore[arg-type]
-    missing = [name for name in signature.parameters if not re.search(rf"^[ \w,*]*\b{name}\b[ \w,*]*( :|$)", text, re.MULTILINE)]
-    returns = signature.return_annotation in ("None", None, inspect.Signature.empty) or "Returns\n---" in text
+    missing = [
+        name
+        for name in signature.parameters
+        if not re.search(rf"^[ \w,*]*\b{name}\b[ \w,*]*( :|$)", text, re.MULTILINE)
+    ]
+    returns = (
+        signature.return_annotation in ("None", None, inspect.Signature.empty)
+        or "Returns\n---" in text
+    )
     return missing if returns else [*missing, "what it returns"]
 
 
@@ -225,8 +294,16 @@ def undocumented(value: object) -> list[str]:
 def test_public_docstrings_are_complete(package: str) -> None:
     module = importlib.import_module(package)
     values = {name: inspect.unwrap(getattr(module, name)) for name in module.__all__}
-    described = {name: v for name, v in values.items() if getattr(v, "__module__", "").partition(".")[0] in PACKAGES}
-    wrong = {name: gaps for name, v in described.items() if (inspect.isfunction(v) or inspect.isclass(v)) and (gaps := undocumented(v))}
+    described = {
+        name: v
+        for name, v in values.items()
+        if getattr(v, "__module__", "").partition(".")[0] in PACKAGES
+    }
+    wrong = {
+        name: gaps
+        for name, v in described.items()
+        if (inspect.isfunction(v) or inspect.isclass(v)) and (gaps := undocumented(v))
+    }
     assert described and not wrong, wrong
 
 
@@ -238,7 +315,10 @@ def f_without_words(a: int) -> int:
 def test_the_rules_catch_what_they_are_for() -> None:
     """Each reader above, on a source that breaks its rule."""
     assert undocumented(f_without_words) == ["a", "what it returns"]
-    source = "def f():\n    from ..errors import E\n    import jax\n    try:\n        pass\n    except:\n        pass\n"
+    source = (
+        "def f():\n    from ..errors import E\n    import jax\n    try:\n        pass\n   "
+        " except:\n        pass\n"
+    )
     tree = ast.parse(source)
     assert deferred(tree, "replica.simulate.data", False) == [(2, "replica.errors.E")]
     assert deferred(tree, "replica.simulate", True) == [(2, "replica.errors.E")]

@@ -16,11 +16,21 @@ def test_the_table_of_the_readme_is_the_stored_one() -> None:
 
 
 def test_every_status_is_explained() -> None:
-    assert not [status.value for status in Status if f"| {status.value} |" not in PAGES["errors.md"]]
+    assert not [
+        status.value for status in Status if f"| {status.value} |" not in PAGES["errors.md"]
+    ]
 
 
 def test_every_figure_is_in_the_gallery_and_every_link_leads_somewhere() -> None:
-    assert not [figure.name for figure in (ROOT / "docs").glob("*.png") if f"({figure.name})" not in PAGES["gallery.md"]]
+    assert not [
+        figure.name
+        for figure in (ROOT / "docs").glob("*.png")
+        if f"({figure.name})" not in PAGES["gallery.md"]
+    ]
     links = [(README, ROOT), *((text, ROOT / "docs") for text in PAGES.values())]
-    targets = [folder / link for text, folder in links for link in re.findall(r"\]\(([\w./]+\.(?:png|md|csv))\)", text)]
+    targets = [
+        folder / link
+        for text, folder in links
+        for link in re.findall(r"\]\(([\w./]+\.(?:png|md|csv))\)", text)
+    ]
     assert targets and not [target for target in targets if not target.exists()]

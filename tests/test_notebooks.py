@@ -1,6 +1,7 @@
 """The notebooks' code runs, with small settings, and their own assertions hold.
 
-A cell tagged ``parameters`` holds the sizes; what the notebook's metadata gives under ``small`` is assigned after it here.
+A cell tagged ``parameters`` holds the sizes; what the notebook's metadata gives under ``small`` is
+assigned after it here.
 """
 
 import json
@@ -14,7 +15,10 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 SLOW = [path for path in NOTEBOOKS if json.loads(path.read_text())["metadata"].get("slow")]
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p in SLOW else []) for p in NOTEBOOKS])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p in SLOW else []) for p in NOTEBOOKS],
+)
 def test_notebook(path: Path) -> None:
     notebook = json.loads(path.read_text())
     cells, small = notebook["cells"], notebook["metadata"].get("small", {})
@@ -30,6 +34,8 @@ def _small(cell: dict, small: dict[str, object]) -> str:
     """Assignments that follow a cell of parameters; each replaces one that the cell makes."""
     if "parameters" not in cell["metadata"].get("tags", ()):
         return ""
-    assigned = {line.split("=")[0].strip() for line in "".join(cell["source"]).splitlines() if "=" in line}
+    assigned = {
+        line.split("=")[0].strip() for line in "".join(cell["source"]).splitlines() if "=" in line
+    }
     assert set(small) <= assigned, "small settings that the cell of parameters does not have"
     return "".join(f"\n{name} = {value!r}" for name, value in small.items())

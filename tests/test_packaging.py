@@ -1,4 +1,6 @@
-"""The package as users start it: files of theirs that hide ours, silence at import, typing markers."""
+"""The package as users start it: files of theirs that hide ours, silence at import,
+typing markers.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,21 @@ HOME = _home()
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter in ``cwd`` that finds the tested packages after the working folder, installed or not."""
+    """A fresh interpreter in ``cwd`` that finds the tested packages after the working folder,
+    installed or not.
+    """
     hidden = ("PYTHONSAFEPATH", "PYTHONWARNINGS", "JAX_ENABLE_X64")
-    environment = {k: v for k, v in os.environ.items() if k not in hidden} | {"PYTHONPATH": str(HOME)}
-    return subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    environment = {k: v for k, v in os.environ.items() if k not in hidden} | {
+        "PYTHONPATH": str(HOME)
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def write(folder: Path, *names: str) -> list[Path]:
@@ -56,14 +69,27 @@ def test_a_hiding_file_is_named_in_one_import_error(tmp_path: Path, names: tuple
 @pytest.mark.parametrize("names", HIDING, ids=" and ".join)
 def test_safe_path_starts_beside_a_hiding_file(tmp_path: Path, names: tuple[str, ...]) -> None:
     write(tmp_path, *names)
-    run = python("-P", "-c", "import replica, equations, solvers; print(equations.__file__, solvers.__file__, sep='\\n')", cwd=tmp_path)
+    run = python(
+        "-P",
+        "-c",
+        "import replica, equations, solvers; print(equations.__file__, solvers.__file__,"
+        " sep='\\n')",
+        cwd=tmp_path,
+    )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == [str(HOME / name / "__init__.py") for name in ("equations", "solvers")]
+    assert run.stdout.split() == [
+        str(HOME / name / "__init__.py") for name in ("equations", "solvers")
+    ]
 
 
 def test_a_hiding_module_that_is_already_imported_is_named(tmp_path: Path) -> None:
     (file,) = write(tmp_path / "early", "equations.py")
-    run = python("-c", "import sys; sys.path.insert(0, 'early'); import equations; del sys.path[0]; import replica", cwd=tmp_path)
+    run = python(
+        "-c",
+        "import sys; sys.path.insert(0, 'early'); import equations; del sys.path[0]; import"
+        " replica",
+        cwd=tmp_path,
+    )
     assert run.returncode == 1
     assert str(file) in run.stderr.strip().splitlines()[-1]
 

@@ -19,7 +19,9 @@ import sympy as sp
 
 
 def bound_subs(node: Any, old: sp.Basic, new: sp.Basic) -> Any:
-    """``subs`` for ``func(body, variable, *parameters)``: x in E_x[f(x)] is neither replaced nor captured."""
+    """``subs`` for ``func(body, variable, *parameters)``: x in E_x[f(x)] is neither replaced nor
+    captured.
+    """
     body, variable, *parameters = node.args
     if variable in old.free_symbols:
         return node.func(body, variable, *(p.subs(old, new) for p in parameters))
@@ -27,7 +29,11 @@ def bound_subs(node: Any, old: sp.Basic, new: sp.Basic) -> Any:
         fresh = sp.Symbol(f"{variable.name}_", **variable.assumptions0)
         while fresh in body.free_symbols | new.free_symbols:
             fresh = sp.Symbol(f"{fresh.name}_", **variable.assumptions0)
-        return node.func(body.subs(variable, fresh).subs(old, new), fresh, *(p.subs(old, new) for p in parameters))
+        return node.func(
+            body.subs(variable, fresh).subs(old, new),
+            fresh,
+            *(p.subs(old, new) for p in parameters),
+        )
     return None
 
 
@@ -65,7 +71,9 @@ class Bound(sp.Expr):
         return bound_subs(self, old, new)
 
     def bends(self) -> list[sp.Expr]:
-        """What vanishes where the integral itself jumps or bends, as a function of its parameters."""
+        """What vanishes where the integral itself jumps or bends, as a function of its
+        parameters.
+        """
         return []
 
     def with_body(self, body: Any) -> Any:
@@ -90,7 +98,9 @@ class Average(Bound):
     integrated exactly on construction.
     """
 
-    def __new__(cls, body: Any, variable: sp.Symbol, mean: Any = 0, variance: Any = 1, *focus: Any) -> Any:
+    def __new__(
+        cls, body: Any, variable: sp.Symbol, mean: Any = 0, variance: Any = 1, *focus: Any
+    ) -> Any:
         body, mean, variance = sp.sympify(body), sp.sympify(mean), sp.sympify(variance)
         if variable not in body.free_symbols:
             return body
@@ -124,12 +134,17 @@ class Average(Bound):
         return total
 
     def standardised(self) -> Any:
-        """The same average over a standard variable: x = m + sqrt(v) g. Its derivatives carry 1/sqrt(v)."""
+        """The same average over a standard variable: x = m + sqrt(v) g. Its derivatives carry
+        1/sqrt(v).
+        """
         shifted = self.mean + sp.sqrt(self.variance) * self.variable
         return Average(self.body.xreplace({self.variable: shifted}), self.variable, 0, 1)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        law = rf"{printer._print(self.variable)}\sim\mathcal N({printer._print(self.mean)},{printer._print(self.variance)})"
+        law = (
+            rf"{printer._print(self.variable)}\sim\mathcal"
+            rf" N({printer._print(self.mean)},{printer._print(self.variance)})"
+        )
         return raised(rf"\mathbb E_{{{law}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
@@ -137,10 +152,13 @@ class Average(Bound):
         return f"E[{printer._print(self.body)}; {self.variable} ~ N({law})]"
 
 
-def _sift(body: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr, focus: tuple[Any, ...]) -> sp.Expr:
+def _sift(
+    body: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr, focus: tuple[Any, ...]
+) -> sp.Expr:
     """E[h(x) delta(a x + b)] = h(x0) N(x0; m, v)/|a| at x0 = -b/a, term by term.
 
-    Derivatives of the delta are integrated by parts: E[h delta'(a x + b)] = -E[(h' - h (x - m)/v) delta(a x + b)]/a.
+    Derivatives of the delta are integrated by parts: E[h delta'(a x + b)] = -E[(h' - h (x - m)/v)
+    delta(a x + b)]/a.
     """
     total = sp.S.Zero
     for term in sp.Add.make_args(sp.expand_mul(body)):
@@ -150,11 +168,15 @@ def _sift(body: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr, focus: 
             continue
         slope = deltas[0].args[0].diff(x) if len(deltas) == 1 else sp.S.Zero
         if len(deltas) != 1 or slope == 0 or slope.has(x):
-            raise ValueError(f"cannot integrate {term} over {x}: integrate the delta by parts first")
+            raise ValueError(
+                f"cannot integrate {term} over {x}: integrate the delta by parts first"
+            )
         h = term / deltas[0]
         if len(deltas[0].args) > 1:
             lower = deltas[0].func(deltas[0].args[0], deltas[0].args[1] - 1)
-            total -= Average((h.diff(x) - h * (x - mean) / variance) * lower / slope, x, mean, variance, *focus)
+            total -= Average(
+                (h.diff(x) - h * (x - mean) / variance) * lower / slope, x, mean, variance, *focus
+            )
             continue
         root = x - deltas[0].args[0] / slope
         root = sp.expand(root)
@@ -164,7 +186,8 @@ def _sift(body: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr, focus: 
 
 
 def by_parts(expr: sp.Expr) -> sp.Expr:
-    """Gaussian integration by parts: E[(x - m) f(x)] -> v E[f'(x)] in every average that has this form.
+    """Gaussian integration by parts: E[(x - m) f(x)] -> v E[f'(x)] in every average that has this
+    form.
 
     Parameters
     ----------
@@ -179,10 +202,16 @@ def by_parts(expr: sp.Expr) -> sp.Expr:
 
     def rule(average: Average) -> sp.Expr:
         x, deviation = average.variable, average.variable - average.mean
-        quotient, remainder = sp.div(sp.expand(average.body), deviation, x) if average.body.is_polynomial(x) else (None, 1)
+        quotient, remainder = (
+            sp.div(sp.expand(average.body), deviation, x)
+            if average.body.is_polynomial(x)
+            else (None, 1)
+        )
         if remainder != 0:
             quotient = sp.cancel(average.body / deviation)
-            if sp.simplify(quotient * deviation - average.body) != 0 or quotient.subs(x, average.mean).has(sp.zoo, sp.nan):
+            if sp.simplify(quotient * deviation - average.body) != 0 or quotient.subs(
+                x, average.mean
+            ).has(sp.zoo, sp.nan):
                 return average
         return average.variance * average.with_body(sp.diff(quotient, x))
 
@@ -194,7 +223,10 @@ class LineIntegral(Bound):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         inner = printer._print(self.body)
-        return raised(rf"\int_{{-\infty}}^{{\infty}}\!d{printer._print(self.variable)}\left[{inner}\right]", exp)
+        return raised(
+            rf"\int_{{-\infty}}^{{\infty}}\!d{printer._print(self.variable)}\left[{inner}\right]",
+            exp,
+        )
 
     def _sympystr(self, printer: Any) -> str:
         return f"int d{self.variable} [{printer._print(self.body)}]"
@@ -209,7 +241,10 @@ class MellinIntegral(Bound):
     def _latex(self, printer: Any, exp: Any = None) -> str:
         z, c = printer._print(self.variable), printer._print(self.parameters[0])
         limits = rf"\int_{{{c}-i\infty}}^{{{c}+i\infty}}"
-        return raised(rf"\frac1{{2\pi i}}{limits}\!d{z}\,\Gamma({z})\left[{printer._print(self.body)}\right]", exp)
+        return raised(
+            rf"\frac1{{2\pi i}}{limits}\!d{z}\,\Gamma({z})\left[{printer._print(self.body)}\right]",
+            exp,
+        )
 
     def _sympystr(self, printer: Any) -> str:
         return f"mellin d{self.variable} [{printer._print(self.body)}]"
@@ -231,8 +266,9 @@ class TokenAverage(Bound):
         of any other token (both may depend on the common fields). Token fields are ``IndexedBase``.
         A pair (centre, width) may follow the variance, see ``Average``.
     classes : tuples of (number of tokens, probability p)
-        The planted token is one of a class, each of its tokens with probability p, and ``LOG_PRIOR[l]`` in the body is log p of
-        token l. Without classes all tokens are alike: one class of L tokens, p = 1/L.
+        The planted token is one of a class, each of its tokens with probability p, and
+        ``LOG_PRIOR[l]`` in the body is log p of token l. Without classes all tokens are alike: one
+        class of L tokens, p = 1/L.
 
     Notes
     -----
@@ -240,8 +276,20 @@ class TokenAverage(Bound):
     ``exchangeable.sampled`` (explicit tokens).
     """
 
-    def __new__(cls, body: Any, index: sp.Symbol, count: Any, common: Any, planted: Any, others: Any, classes: Any = ()) -> Any:
-        laws = [sp.Tuple(*(sp.Tuple(*law) for law in group)) for group in (common, planted, others, classes)]
+    def __new__(
+        cls,
+        body: Any,
+        index: sp.Symbol,
+        count: Any,
+        common: Any,
+        planted: Any,
+        others: Any,
+        classes: Any = (),
+    ) -> Any:
+        laws = [
+            sp.Tuple(*(sp.Tuple(*law) for law in group))
+            for group in (common, planted, others, classes)
+        ]
         return sp.Expr.__new__(cls, sp.sympify(body), index, sp.sympify(count), *laws)
 
     @property
@@ -253,18 +301,39 @@ class TokenAverage(Bound):
     @property
     def free_symbols(self) -> set[sp.Basic]:
         common, planted, others, _ = self.parameters[1:]
-        hidden: set[sp.Basic] = {self.variable, *(law[0] for law in common)} | LOG_PRIOR.free_symbols
+        hidden: set[sp.Basic] = {
+            self.variable,
+            *(law[0] for law in common),
+        } | LOG_PRIOR.free_symbols
         hidden |= {s for law in (*planted, *others) for s in (law[0], *law[0].free_symbols)}
-        laws = set().union(*(p.free_symbols for group in (common, planted, others) for law in group for p in law[1:]))
-        return {s for s in (self.body.free_symbols | laws | self.parameters[0].free_symbols) - hidden if not isinstance(s, sp.Indexed)}
+        laws = set().union(
+            *(
+                p.free_symbols
+                for group in (common, planted, others)
+                for law in group
+                for p in law[1:]
+            )
+        )
+        return {
+            s
+            for s in (self.body.free_symbols | laws | self.parameters[0].free_symbols) - hidden
+            if not isinstance(s, sp.Indexed)
+        }
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t not in self.free_symbols:
             return sp.S.Zero
-        raise TypeError("a TokenAverage is rewritten (exchangeable.laplace or .sampled) before it is differentiated")
+        raise TypeError(
+            "a TokenAverage is rewritten (exchangeable.laplace or .sampled) before it is"
+            " differentiated"
+        )
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        fields = ",".join(printer._print(law[0]) for group in (self.parameters[1], self.parameters[3]) for law in group)
+        fields = ",".join(
+            printer._print(law[0])
+            for group in (self.parameters[1], self.parameters[3])
+            for law in group
+        )
         return raised(rf"\mathbb E_{{{fields}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
@@ -272,7 +341,9 @@ class TokenAverage(Bound):
 
 
 class Numerical(sp.Expr):
-    """A real number that is computed beside the symbols; what it depends on it is not differentiated with respect to."""
+    """A real number that is computed beside the symbols; what it depends on it is not
+    differentiated with respect to.
+    """
 
     def refusal(self, t: sp.Symbol) -> str:
         """Why there is no derivative in ``t``."""
@@ -288,7 +359,9 @@ class Numerical(sp.Expr):
 
 
 class Below(sp.Function):
-    """1 where y < x, else 0, of two variables that are averaged over N(0, 1): the step is integrated to the accuracy of a smooth function."""
+    """1 where y < x, else 0, of two variables that are averaged over N(0, 1): the step is
+    integrated to the accuracy of a smooth function.
+    """
 
     nargs = 2
 
@@ -297,18 +370,28 @@ class Below(sp.Function):
 
 
 class SampleAverage(Bound):
-    """E[body] over iid standard Gaussians: scalars ``common`` and vectors ``tokens`` indexed by ``l`` = 1..L."""
+    """E[body] over iid standard Gaussians: scalars ``common`` and vectors ``tokens`` indexed by
+    ``l`` = 1..L.
+    """
 
     def __new__(cls, body: Any, index: sp.Symbol, count: Any, common: Any, tokens: Any) -> Any:
         body = sp.sympify(body)
         if body.is_zero:
             return sp.S.Zero
-        return sp.Expr.__new__(cls, body, index, sp.sympify(count), sp.Tuple(*common), sp.Tuple(*tokens))
+        return sp.Expr.__new__(
+            cls, body, index, sp.sympify(count), sp.Tuple(*common), sp.Tuple(*tokens)
+        )
 
     @property
     def free_symbols(self) -> set[sp.Basic]:
-        hidden = {self.variable, *self.parameters[1]} | {s for base in self.parameters[2] for s in (base, *base.free_symbols)}
-        return {s for s in (self.body.free_symbols | self.parameters[0].free_symbols) - hidden if not isinstance(s, sp.Indexed)}
+        hidden = {self.variable, *self.parameters[1]} | {
+            s for base in self.parameters[2] for s in (base, *base.free_symbols)
+        }
+        return {
+            s
+            for s in (self.body.free_symbols | self.parameters[0].free_symbols) - hidden
+            if not isinstance(s, sp.Indexed)
+        }
 
 
 def raised(text: str, exp: Any) -> str:

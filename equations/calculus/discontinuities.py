@@ -1,4 +1,6 @@
-"""Where an expression of one variable jumps or bends, and its limits there; the variables that a node binds."""
+"""Where an expression of one variable jumps or bends, and its limits there; the variables that a
+node binds.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def _roots(condition: sp.Expr, x: sp.Symbol, node: sp.Basic) -> list[sp.Expr]:
         if slope == 0:
             continue
         if x in slope.free_symbols:
-            raise ValueError(f"cannot find where {node} jumps or bends in {x}: write it with arguments linear in {x}, or their absolute values")
+            raise ValueError(
+                f"cannot find where {node} jumps or bends in {x}: write it with arguments linear in"
+                f" {x}, or their absolute values"
+            )
         root = sp.expand(x - plain / slope)
         if vanishes(condition.subs(x, root)) and root not in roots:
             roots.append(root)
@@ -63,7 +68,11 @@ def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr
         condition = switch(node)
         if condition is None or not vanishes(condition.subs(x, place)):
             return node
-        beyond = sp.sign(sp.expand(side * sp.diff(condition, x).subs(x, place)).replace(sp.sign, lambda u: sp.sign(sp.expand(u))))
+        beyond = sp.sign(
+            sp.expand(side * sp.diff(condition, x).subs(x, place)).replace(
+                sp.sign, lambda u: sp.sign(sp.expand(u))
+            )
+        )
         if isinstance(node, sp.Abs):
             return beyond * condition
         if isinstance(node, sp.Max | sp.Min):
@@ -77,6 +86,7 @@ def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr
 
 
 # under an integral -------------------------------------------------------------------------------
+
 
 def bound_variables(node: sp.Basic) -> tuple[Any, ...]:
     if isinstance(node, SampleAverage):
@@ -95,9 +105,11 @@ def samples(node: SampleAverage) -> sp.Symbol:
 
 
 def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
-    """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside, |.|, Max, Min, conditions.
+    """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside,
+    |.|, Max, Min, conditions.
 
-    An argument that also contains a variable integrated inside ``body`` is no kink: that integral is smooth in x.
+    An argument that also contains a variable integrated inside ``body`` is no kink: that integral
+    is smooth in x.
     """
     roots: list[sp.Expr] = []
     for g in _bends(body):
@@ -110,8 +122,12 @@ def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
 
 
 def curved(body: sp.Expr, x: sp.Symbol) -> sp.Expr | None:
-    """An argument of such a function that is not linear in x, so that its root is not known; None if there is none."""
-    return next((g for g in _bends(body) if x in g.free_symbols and x in sp.diff(g, x).free_symbols), None)
+    """An argument of such a function that is not linear in x, so that its root is not known; None
+    if there is none.
+    """
+    return next(
+        (g for g in _bends(body) if x in g.free_symbols and x in sp.diff(g, x).free_symbols), None
+    )
 
 
 def _bends(node: sp.Basic) -> list[sp.Expr]:

@@ -2,11 +2,13 @@ r"""Moreau envelopes, unevaluated, with the envelope theorem as their derivative
 
     M(omega, V) = min_x sum_{a,l} (x_{a,l} - omega_{a,l})^2/(2 V_a) + loss(x)
     f_{a,l} = (x_{a,l} - omega_{a,l})/V_a  at the minimiser ("prox")
-    dM/dt = - sum_{a,l} f_{a,l} d omega_{a,l}/dt - sum_{a,l} (f_{a,l}^2/2) dV_a/dt + (d loss/dt)(prox)
+    dM/dt = - sum_{a,l} f_{a,l} d omega_{a,l}/dt - sum_{a,l} (f_{a,l}^2/2) dV_a/dt + (d
+    loss/dt)(prox)
 
-so that a free energy with an envelope under an average differentiates to its saddle-point equations without
-the minimiser ever being differentiated. What does need its linear response (stability, the second form of
-V_hat) has nodes of its own. Source: theory.md section 5; the envelope theorem is Danskin's.
+so that a free energy with an envelope under an average differentiates to its saddle-point equations
+without the minimiser ever being differentiated. What does need its linear response (stability, the
+second form of V_hat) has nodes of its own. Source: theory.md section 5; the envelope theorem is
+Danskin's.
 """
 
 from __future__ import annotations
@@ -28,11 +30,17 @@ class MoreauEnvelope(sp.Expr):
     loss : expression in ``x_a[l]``
     index, count : l and L
     fields : sequence of (x_a, omega_a, V_a, label)
-        Minimised field (``IndexedBase``), its centre (an expression in l), its width, and how it is called.
+        Minimised field (``IndexedBase``), its centre (an expression in l), its width, and how it is
+        called.
     """
 
-    def __new__(cls, loss: Any, index: sp.Symbol, count: Any, fields: Sequence[Sequence[Any]]) -> Any:
-        rows = [sp.Tuple(x, sp.sympify(centre), sp.sympify(width), Str(str(label))) for x, centre, width, label in fields]
+    def __new__(
+        cls, loss: Any, index: sp.Symbol, count: Any, fields: Sequence[Sequence[Any]]
+    ) -> Any:
+        rows = [
+            sp.Tuple(x, sp.sympify(centre), sp.sympify(width), Str(str(label)))
+            for x, centre, width, label in fields
+        ]
         return sp.Expr.__new__(cls, sp.sympify(loss), index, sp.sympify(count), sp.Tuple(*rows))
 
     @property
@@ -55,14 +63,25 @@ class MoreauEnvelope(sp.Expr):
     def minimised(self) -> sp.Expr:
         """What is minimised, as an expression in the fields x_a[l]."""
         index = self.index
-        terms = [sp.Sum((x[index] - centre) ** 2, (index, 1, self.count)) / (2 * width) for x, centre, width, _ in self.fields]
+        terms = [
+            sp.Sum((x[index] - centre) ** 2, (index, 1, self.count)) / (2 * width)
+            for x, centre, width, _ in self.fields
+        ]
         return sp.Add(*terms) + self.loss
 
     @property
     def free_symbols(self) -> set[sp.Basic]:
         hidden = {self.index} | {s for x, *_ in self.fields for s in (x, *x.free_symbols)}
-        parts = [self.loss, self.count, *(p for _, centre, width, _ in self.fields for p in (centre, width))]
-        return {s for s in set().union(*(p.free_symbols for p in parts)) - hidden if not isinstance(s, sp.Indexed)}
+        parts = [
+            self.loss,
+            self.count,
+            *(p for _, centre, width, _ in self.fields for p in (centre, width)),
+        ]
+        return {
+            s
+            for s in set().union(*(p.free_symbols for p in parts)) - hidden
+            if not isinstance(s, sp.Indexed)
+        }
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         every = (self.index, 1, self.count)
@@ -83,7 +102,10 @@ class MoreauEnvelope(sp.Expr):
         return inner if exp is None else rf"\left({inner}\right)^{{{exp}}}"
 
     def _sympystr(self, printer: Any) -> str:
-        return f"min_{{{', '.join(str(x) for x, *_ in self.fields)}}} [{printer._print(self.minimised)}]"
+        return (
+            f"min_{{{', '.join(str(x) for x, *_ in self.fields)}}}"
+            f" [{printer._print(self.minimised)}]"
+        )
 
 
 class _AtMinimiser(Numerical):
@@ -108,7 +130,9 @@ class _AtMinimiser(Numerical):
         return self.envelope.free_symbols
 
     def refusal(self, t: sp.Symbol) -> str:
-        return f"d({self})/d{t} is the linear response of a minimiser, which is computed numerically"
+        return (
+            f"d({self})/d{t} is the linear response of a minimiser, which is computed numerically"
+        )
 
     def _sympystr(self, printer: Any) -> str:
         return f"{self.head}_{self.labels}" if self.labels else self.head
@@ -151,7 +175,9 @@ class ForceResponse(_AtMinimiser):
 
 
 class BasinChange(_AtMinimiser):
-    """1 where the last search from several starts found a lower minimum than the one followed, else 0."""
+    """1 where the last search from several starts found a lower minimum than the one followed, else
+    0.
+    """
 
     head = "basin_change"
 
@@ -177,7 +203,10 @@ class AtProx(Numerical):
         return self.args[1].free_symbols
 
     def refusal(self, t: sp.Symbol) -> str:
-        return f"d({self})/d{t} needs the linear response of a minimiser, which is computed numerically"
+        return (
+            f"d({self})/d{t} needs the linear response of a minimiser, which is computed"
+            " numerically"
+        )
 
     def _sympystr(self, printer: Any) -> str:
         return f"({printer._print(self.args[0])} at prox)"
@@ -188,23 +217,38 @@ class AtProx(Numerical):
 
 
 PRESENT = sp.IndexedBase("present")
-"""Data like the token fields: 1 on the tokens that a sequence of random length has, 0 on the others up to the longest."""
+"""Data like the token fields: 1 on the tokens that a sequence of random length has, 0 on the others
+up to the longest.
+"""
 
 
 class TeacherAverage(SampleAverage):
-    """E[body] over the data of a single-location model, the tokens numbered so that the relevant one is l = 1.
+    """E[body] over the data of a single-location model, the tokens numbered so that the relevant
+    one is l = 1.
 
-    ``tokens`` are vectors indexed by l; the first one is the teacher's key field chi*, whose law is that of ``rule``
-    ("spiked": N(sqrt(nu), 1) on the relevant token; "max": weight softmax(nu chi*)), the others and ``common``
-    are iid standard Gaussians. No law depends on an overlap, so derivatives pass under the average.
+    ``tokens`` are vectors indexed by l; the first one is the teacher's key field chi*, whose law is
+    that of ``rule`` ("spiked": N(sqrt(nu), 1) on the relevant token; "max": weight softmax(nu
+    chi*)), the others and ``common`` are iid standard Gaussians. No law depends on an overlap, so
+    derivatives pass under the average.
     """
 
-    def __new__(cls, body: Any, index: sp.Symbol, count: Any, common: Any, tokens: Any, rule: Any, nu: Any) -> Any:
+    def __new__(
+        cls, body: Any, index: sp.Symbol, count: Any, common: Any, tokens: Any, rule: Any, nu: Any
+    ) -> Any:
         body = sp.sympify(body)
         if body.is_zero:
             return sp.S.Zero
         factor, rest = body.as_coeff_Mul()
-        node = sp.Expr.__new__(cls, rest, index, sp.sympify(count), sp.Tuple(*common), sp.Tuple(*tokens), Str(str(rule)), sp.sympify(nu))
+        node = sp.Expr.__new__(
+            cls,
+            rest,
+            index,
+            sp.sympify(count),
+            sp.Tuple(*common),
+            sp.Tuple(*tokens),
+            Str(str(rule)),
+            sp.sympify(nu),
+        )
         return node if factor == 1 else factor * node
 
     @property
@@ -213,7 +257,10 @@ class TeacherAverage(SampleAverage):
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t in self.parameters[4].free_symbols:
-            raise TypeError(f"the law of the data depends on {t}: an average over it is not differentiated with respect to {t}")
+            raise TypeError(
+                f"the law of the data depends on {t}: an average over it is not differentiated with"
+                f" respect to {t}"
+            )
         return super()._eval_derivative(t)
 
     def _sympystr(self, printer: Any) -> str:
@@ -229,14 +276,20 @@ class NotEliminable(ValueError):
 
 
 def linear_predictor(envelope: MoreauEnvelope) -> tuple[sp.Expr, sp.Expr]:
-    """Read y and s_l(chi) off a loss (1/2)(y - sum_l s_l(chi) z_l)^2, z the second field: z can then be eliminated exactly."""
+    """Read y and s_l(chi) off a loss (1/2)(y - sum_l s_l(chi) z_l)^2, z the second field: z can
+    then be eliminated exactly.
+    """
     z = envelope.fields[1][0][envelope.index]
     half, square = envelope.loss.as_coeff_Mul()
     base, power = square.as_base_exp()
     sums = [a for a in sp.Add.make_args(base) if a.has(z)]
     if half != sp.S.Half or power != 2 or len(sums) != 1 or not isinstance(-sums[0], sp.Sum):
         raise NotEliminable(f"{envelope.loss} is not (1/2)(y - sum_l s_l z_l)^2")
-    weight = sp.cancel((-sums[0]).function / z) if not (-sums[0]).function.is_Mul else (-sums[0]).function / z
+    weight = (
+        sp.cancel((-sums[0]).function / z)
+        if not (-sums[0]).function.is_Mul
+        else (-sums[0]).function / z
+    )
     if weight.has(z):
         raise NotEliminable(f"{envelope.loss} is not linear in {z}")
     return base - sums[0], weight

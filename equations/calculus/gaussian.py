@@ -1,4 +1,6 @@
-"""Algebra of Gaussian laws: tilting, conditioning, and the average of an exponential of a quadratic."""
+"""Algebra of Gaussian laws: tilting, conditioning, and the average of an exponential of a
+quadratic.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,24 @@ def tilt(law: Law, slope: sp.Expr) -> tuple[sp.Expr, Law]:
 
 
 def condition(law: Law, observed: sp.Expr, noise: sp.Expr) -> tuple[Law, Law]:
-    """y = x + sqrt(noise) g with x ~ law: returns the law of x given y = ``observed`` and that of y."""
+    """y = x + sqrt(noise) g with x ~ law: returns the law of x given y = ``observed`` and that of
+    y.
+    """
     mean, variance = law
     total = variance + noise
     given = (mean + variance * (observed - mean) / total, variance * noise / total)
     return (sp.cancel(given[0]), sp.cancel(given[1])), (mean, total)
 
 
-def exponential_average(exponent: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
-    """E[exp(exponent)] in closed form, or None if the exponent is not a polynomial of degree <= 2 in x.
+def exponential_average(
+    exponent: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance: sp.Expr
+) -> sp.Expr | None:
+    """E[exp(exponent)] in closed form, or None if the exponent is not a polynomial of degree <= 2
+    in x.
 
-    A (x - x0)^2 + C averages to (1 - 2 A v)^(-1/2) exp(A (m - x0)^2/(1 - 2 A v) + C). Completing the
-    square first keeps the large terms of a narrow channel (A ~ 1/V) from cancelling in floating point.
+    A (x - x0)^2 + C averages to (1 - 2 A v)^(-1/2) exp(A (m - x0)^2/(1 - 2 A v) + C). Completing
+    the square first keeps the large terms of a narrow channel (A ~ 1/V) from cancelling in floating
+    point.
     """
     poly = sp.Poly(sp.expand(exponent), x) if exponent.is_polynomial(x) else None
     if poly is None or poly.degree() > 2:
@@ -46,7 +54,9 @@ def exponential_average(exponent: sp.Expr, x: sp.Symbol, mean: sp.Expr, variance
 
 
 def polynomial_average(poly: sp.Poly, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
-    """E[p(x)], x ~ N(m, v): the n-th moment is the n-th derivative of e^{t m + t^2 v/2} at t = 0, by its recursion."""
+    """E[p(x)], x ~ N(m, v): the n-th moment is the n-th derivative of e^{t m + t^2 v/2} at t = 0,
+    by its recursion.
+    """
     moments = [sp.S.One, mean]
     for n in range(1, poly.degree()):
         moments.append(mean * moments[n] + n * variance * moments[n - 1])
@@ -56,7 +66,8 @@ def polynomial_average(poly: sp.Poly, mean: sp.Expr, variance: sp.Expr) -> sp.Ex
 def close(expr: sp.Expr) -> sp.Expr:
     """Replace Gaussian averages by their closed form, innermost first.
 
-    Closed are the exponential of a quadratic, a polynomial, and a polynomial times the exponential of a linear function.
+    Closed are the exponential of a quadratic, a polynomial, and a polynomial times the exponential
+    of a linear function.
     """
 
     def rule(average: Average) -> sp.Expr:
@@ -68,11 +79,19 @@ def close(expr: sp.Expr) -> sp.Expr:
         growing = [f for f in sp.Mul.make_args(rest) if isinstance(f, sp.exp)]
         exponent = sp.expand(sum(f.args[0] for f in growing))
         others = rest / sp.Mul(*growing)
-        if not others.is_polynomial(x) or not exponent.is_polynomial(x) or sp.degree(exponent, x) > 1:
+        if (
+            not others.is_polynomial(x)
+            or not exponent.is_polynomial(x)
+            or sp.degree(exponent, x) > 1
+        ):
             return average
         slope = exponent.coeff(x, 1)
         shift, tilted = tilt(law, slope)
-        return factor * sp.exp(sp.expand(shift + exponent.coeff(x, 0))) * polynomial_average(sp.Poly(others, x), *tilted)
+        return (
+            factor
+            * sp.exp(sp.expand(shift + exponent.coeff(x, 0)))
+            * polynomial_average(sp.Poly(others, x), *tilted)
+        )
 
     return expr.replace(lambda e: isinstance(e, Average), rule)
 
@@ -82,10 +101,11 @@ Fields = dict[sp.Symbol, tuple[sp.Expr, dict[sp.Symbol, sp.Expr]]]
 
 
 def contract(body: sp.Expr, fields: Fields) -> sp.Expr:
-    """E[body] over fields that enter it polynomially, given the others: E[z X] = E[z] E[X] + sum_b Cov(z, b) E[dX/db] (Stein), one after the other.
+    """E[body] over fields that enter it polynomially, given the others: E[z X] = E[z] E[X] + sum_b
+    Cov(z, b) E[dX/db] (Stein), one after the other.
 
-    What is left is a function of the variables b that are not among ``fields``, to be averaged over their own law.
-    Nothing is divided by a variance.
+    What is left is a function of the variables b that are not among ``fields``, to be averaged over
+    their own law. Nothing is divided by a variance.
     """
     for z, (mean, covariances) in fields.items():
         while body.has(z):
@@ -96,5 +116,9 @@ def contract(body: sp.Expr, fields: Fields) -> sp.Expr:
                     quotient += term / z
                 else:
                     constant += term
-            body = constant + mean * quotient + sp.Add(*(c * quotient.diff(b) for b, c in covariances.items()))
+            body = (
+                constant
+                + mean * quotient
+                + sp.Add(*(c * quotient.diff(b) for b, c in covariances.items()))
+            )
     return body

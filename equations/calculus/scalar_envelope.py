@@ -1,11 +1,14 @@
-r"""The Moreau envelope of a loss of one variable, unevaluated, with the envelope theorem as its derivative rule.
+r"""The Moreau envelope of a loss of one variable, unevaluated, with the envelope theorem as its
+derivative rule.
 
     M(omega, V) = min_z (z - omega)^2/(2V) + l(z),   P = the minimiser, f = (P - omega)/V
     dM/dt = - f domega/dt - (f^2/2) dV/dt + (dl/dt)(P)
-    dP/dt = P' (domega/dt - l'(P) dV/dt - V (dl'/dt)(P)),   P' = 1/(1 + V l''(P)), or 0 where P sits on a jump of l'
+    dP/dt = P' (domega/dt - l'(P) dV/dt - V (dl'/dt)(P)),
+    P' = 1/(1 + V l''(P)), or 0 where P sits on a jump of l'
 
-l is convex in z, so that the minimiser is unique; a free energy with an envelope under an average then differentiates to its saddle-point
-equations. Where l' or l'' jumps, the nodes know at which omega the minimiser arrives there, so that averages are cut at these points.
+l is convex in z, so that the minimiser is unique; a free energy with an envelope under an average
+then differentiates to its saddle-point equations. Where l' or l'' jumps, the nodes know at which
+omega the minimiser arrives there, so that averages are cut at these points.
 """
 
 from __future__ import annotations
@@ -68,11 +71,19 @@ class ProxValue(Bound):
         if self.variable in old.free_symbols | new.free_symbols:
             fresh = sp.Dummy(self.variable.name, real=True)
             body, loss = (e.xreplace({self.variable: fresh}) for e in (self.body, self.loss))
-            return self.func(body.subs(old, new), fresh, loss.subs(old, new), self.centre.subs(old, new), self.width.subs(old, new))
+            return self.func(
+                body.subs(old, new),
+                fresh,
+                loss.subs(old, new),
+                self.centre.subs(old, new),
+                self.width.subs(old, new),
+            )
         return None
 
     def bends(self) -> list[sp.Expr]:
-        """What vanishes where the minimiser arrives at, or leaves, a place where l' or l'' jumps."""
+        """What vanishes where the minimiser arrives at, or leaves, a place where l' or
+        l'' jumps.
+        """
         z, slope = self.variable, slope_of(self.loss, self.variable)
         ends = [(k, one_sided(slope, z, k, side)) for k in places(self.loss, z) for side in (-1, 1)]
         return list(dict.fromkeys(sp.expand(self.centre - k - self.width * s) for k, s in ends))
@@ -88,20 +99,30 @@ class ProxValue(Bound):
         """dP/dt."""
         slope = slope_of(self.loss, self.variable)
         pull = self.centre.diff(t) - self.width.diff(t) * ProxValue(slope, *self.problem)
-        return ProxSlope(*self.problem) * (pull - self.width * ProxValue(_between_jumps(slope.diff(t)), *self.problem))
+        return ProxSlope(*self.problem) * (
+            pull - self.width * ProxValue(_between_jumps(slope.diff(t)), *self.problem)
+        )
 
     def _sympystr(self, printer: Any) -> str:
         if self.body == self.variable:
-            return f"prox({printer._print(self.centre)}, {printer._print(self.width)}; {printer._print(self.loss)})"
-        return f"[{printer._print(self.body)} at {self.variable} = {printer._print(self.minimiser)}]"
+            return (
+                f"prox({printer._print(self.centre)}, {printer._print(self.width)};"
+                f" {printer._print(self.loss)})"
+            )
+        return (
+            f"[{printer._print(self.body)} at {self.variable} = {printer._print(self.minimiser)}]"
+        )
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        text = rf"\left[{printer._print(self.body)}\right]_{{{printer._print(self.variable)}=\mathrm{{prox}}}}"
+        place = rf"{printer._print(self.variable)}=\mathrm{{prox}}"
+        text = rf"\left[{printer._print(self.body)}\right]_{{{place}}}"
         return text if exp is None else rf"{text}^{{{exp}}}"
 
 
 class ProxSlope(ProxValue):
-    """dP/domega = 1/(1 + V l''(P)), 0 where P sits on a jump of l': ``ProxSlope(z, loss, omega, V)``."""
+    """dP/domega = 1/(1 + V l''(P)), 0 where P sits on a jump of l': ``ProxSlope(z, loss, omega,
+    V)``.
+    """
 
     def __new__(cls, variable: sp.Symbol, loss: Any, centre: Any, width: Any, *rest: Any) -> Any:
         if rest:  # (body, z, loss, omega, V), as SymPy rebuilds it
@@ -110,7 +131,10 @@ class ProxSlope(ProxValue):
         return sp.Expr.__new__(cls, body, variable, *map(sp.sympify, (loss, centre, width)))
 
     def _sympystr(self, printer: Any) -> str:
-        return f"prox'({printer._print(self.centre)}, {printer._print(self.width)}; {printer._print(self.loss)})"
+        return (
+            f"prox'({printer._print(self.centre)}, {printer._print(self.width)};"
+            f" {printer._print(self.loss)})"
+        )
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         return raised(r"\mathrm{prox}'", exp)
@@ -123,7 +147,9 @@ class ScalarEnvelope(ProxValue):
         if rest:
             variable, loss, centre, width = loss, centre, width, rest[0]
         loss, centre, width = map(sp.sympify, (loss, centre, width))
-        return sp.Expr.__new__(cls, (variable - centre) ** 2 / (2 * width) + loss, variable, loss, centre, width)
+        return sp.Expr.__new__(
+            cls, (variable - centre) ** 2 / (2 * width) + loss, variable, loss, centre, width
+        )
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         if t not in self.free_symbols:
@@ -136,4 +162,7 @@ class ScalarEnvelope(ProxValue):
         return f"min_{self.variable} [{printer._print(self.body)}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(rf"\min_{{{printer._print(self.variable)}}}\left[{printer._print(self.body)}\right]", exp)
+        return raised(
+            rf"\min_{{{printer._print(self.variable)}}}\left[{printer._print(self.body)}\right]",
+            exp,
+        )

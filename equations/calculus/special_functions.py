@@ -90,8 +90,8 @@ class UnitPower(_Stable):
 class Width(_Stable):
     r"""The variance V >= 0 of what is unknown, where it divides; evaluated as max(V, 1e-30).
 
-    At V = 0 (perfect recovery) the conjugate field is infinite. At 1e-30 it is 1e15, and what it implies for
-    the overlaps, e^{-1e15}, is zero as well: the limit V -> 0 can be evaluated.
+    At V = 0 (perfect recovery) the conjugate field is infinite. At 1e-30 it is 1e15, and what it
+    implies for the overlaps, e^{-1e15}, is zero as well: the limit V -> 0 can be evaluated.
     """
 
     def fdiff(self, argindex: int = 1) -> Any:
@@ -106,7 +106,9 @@ class Width(_Stable):
 
 
 class Rounded(_Stable):
-    r"""A number that is >= 0 but for rounding: negative values down to -1e-9 are evaluated as 0, below as NaN."""
+    r"""A number that is >= 0 but for rounding: negative values down to -1e-9 are evaluated as 0,
+    below as NaN.
+    """
 
     def fdiff(self, argindex: int = 1) -> Any:
         return sp.S.One
@@ -124,7 +126,9 @@ class Rounded(_Stable):
 
 
 class LogInterval(_Stable):
-    r"""log(Phi(b) - Phi(a)) for a < b; the derivatives are densities over the difference, in the log domain."""
+    r"""log(Phi(b) - Phi(a)) for a < b; the derivatives are densities over the difference, in the
+    log domain.
+    """
 
     def fdiff(self, argindex: int = 1) -> Any:
         end = self.args[argindex - 1]
@@ -151,7 +155,9 @@ class LogSumExp(sp.Expr):
     def _eval_derivative(self, t: sp.Symbol) -> Any:
         body, index, count = self.args
         if t in count.free_symbols:
-            raise TypeError(f"{self} cannot be differentiated with respect to {t}: it is the number of terms")
+            raise TypeError(
+                f"{self} cannot be differentiated with respect to {t}: it is the number of terms"
+            )
         slope = body.diff(t)
         return sp.Sum(sp.exp(body - self) * slope, (index, 1, count)) if slope != 0 else sp.S.Zero
 
@@ -176,7 +182,9 @@ PLAIN = {
 
 
 def plain(expr: sp.Expr) -> sp.Expr:
-    """The functions of this file as SymPy's own, which it can evaluate as numbers (and which overflow)."""
+    """The functions of this file as SymPy's own, which it can evaluate as numbers (and which
+    overflow).
+    """
     for stable, written in PLAIN.items():
         expr = expr.replace(stable, written)  # type: ignore[assignment]
     return expr
@@ -185,9 +193,9 @@ def plain(expr: sp.Expr) -> sp.Expr:
 def stabilise(expr: sp.Expr) -> sp.Expr:
     """Write the logarithms that overflow as the functions of this file.
 
-    log(erfc x), log(1 + erf x), log(1 + e^x), log(cosh x) and log(sum_l e^{g_l}) are recognised, also to a
-    power and with factors in front. Do this before differentiating: the raw derivative of log f is f'/f,
-    and both may be inf.
+    log(erfc x), log(1 + erf x), log(1 + e^x), log(cosh x) and log(sum_l e^{g_l}) are recognised,
+    also to a power and with factors in front. Do this before differentiating: the raw derivative of
+    log f is f'/f, and both may be inf.
 
     Parameters
     ----------
@@ -197,7 +205,8 @@ def stabilise(expr: sp.Expr) -> sp.Expr:
     Returns
     -------
     expression
-        Equal to ``expr``, of functions that have stable derivatives and a row in the table of ``replica.lower``.
+        Equal to ``expr``, of functions that have stable derivatives and a row in the table of
+        ``replica.lower``.
     """
     return expr.replace(lambda e: isinstance(e, sp.log), _stable_log)
 
@@ -222,7 +231,11 @@ def _log_of(positive: sp.Expr) -> sp.Expr | None:
         return sp.log(2) + LogNdtr(-sp.sqrt(2) * positive.args[0])
     if isinstance(positive, sp.cosh):
         return LogCosh(positive.args[0])
-    if isinstance(positive, sp.Sum) and isinstance(positive.function, sp.exp) and len(positive.limits) == 1:
+    if (
+        isinstance(positive, sp.Sum)
+        and isinstance(positive.function, sp.exp)
+        and len(positive.limits) == 1
+    ):
         index, low, high = positive.limits[0]
         return LogSumExp(positive.function.args[0], index, high) if low == 1 else None
     if isinstance(positive, sp.Add) and len(positive.args) == 2 and sp.S.One in positive.args:
@@ -231,6 +244,8 @@ def _log_of(positive: sp.Expr) -> sp.Expr | None:
             return Softplus(other.args[0] + sp.log(factor))
         if isinstance(other, sp.erf) and abs(factor) == 1:
             return sp.log(2) + LogNdtr(sp.sqrt(2) * factor * other.args[0])
-    if isinstance(positive, sp.Add) and isinstance(2 - positive, sp.erfc):  # what SymPy makes of erfc(-z)
+    if isinstance(positive, sp.Add) and isinstance(
+        2 - positive, sp.erfc
+    ):  # what SymPy makes of erfc(-z)
         return sp.log(2) + LogNdtr(sp.sqrt(2) * (2 - positive).args[0])
     return None

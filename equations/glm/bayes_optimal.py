@@ -1,9 +1,11 @@
 r"""Bayes-optimal inference in a generalized linear model, from a prior P(x) and a channel P(y|z).
 
 Setting
-    y ~ P(y|z), z = F x, F_ij ~ N(0, 1/N), N components x_i ~ P(x), M = alpha N labels; posterior mean of x.
+    y ~ P(y|z), z = F x, F_ij ~ N(0, 1/N), N components x_i ~ P(x), M = alpha N labels; posterior
+    mean of x.
 Overlaps
-    V >= 0, per component: mean squared error of the posterior mean, V = E[x^2] - q (q: its overlap with x).
+    V >= 0, per component: mean squared error of the posterior mean, V = E[x^2] - q (q: its overlap
+    with x).
 Free energy
     Psi_P(q_hat) - q q_hat/2 + alpha Psi_out(q) per component, to be maximised, with q = E[x^2] - V.
 Exact?
@@ -23,11 +25,20 @@ from .channels import output_term
 from .densities import Channel, components, moments
 from .priors import mixture_error_term
 
-UNKNOWN = Quantity("V", "V", 0, scaling="per component", meaning="mean squared error of the posterior mean, E[x^2] - q", logarithmic=True)
+UNKNOWN = Quantity(
+    "V",
+    "V",
+    0,
+    scaling="per component",
+    meaning="mean squared error of the posterior mean, E[x^2] - q",
+    logarithmic=True,
+)
 HAT = Quantity("q_hat", r"\hat q", meaning="conjugate of q = E[x^2] - V", scaling="per component")
 V = UNKNOWN.symbol
 NEARLY = 0.999
-"""The uninformed start, as a share of the error without data: beside it, as there an exact symmetry would never be left."""
+"""The uninformed start, as a share of the error without data: beside it, as there an exact symmetry
+would never be left.
+"""
 
 
 def bayes_glm(
@@ -55,7 +66,8 @@ def bayes_glm(
     name, title, sources
         As in ``Model``.
     observables : dict of name -> expression, optional
-        In ``V`` and the controls; ``risk``, ``mmse`` (= V) and ``q`` are there unless you say otherwise.
+        In ``V`` and the controls; ``risk``, ``mmse`` (= V) and ``q`` are there unless you say
+        otherwise.
     support : (low, high), optional
         Range of y for a density without closed form.
     **fields
@@ -88,7 +100,10 @@ def bayes_glm(
         observables={n: sp.sympify(e) for n, e in measured.items()},
         sources=sources,
         **{
-            "setting": f"x_i ~ P(x) = {prior}, labels with P(y|z) = {channel}, z = F x, F_ij ~ N(0, 1/N); posterior mean of x from alpha N labels.",
+            "setting": (
+                f"x_i ~ P(x) = {prior}, labels with P(y|z) = {channel}, z = F x, F_ij ~ N(0, 1/N);"
+                " posterior mean of x from alpha N labels."
+            ),
             "latex": {"risk": r"\mathrm{MMSE}", "mmse": r"\mathrm{MMSE}", "q": "q"},
             "starts": {"uninformed": {"V": NEARLY * blind}, "informed": {"V": 0.0}},
             "notes": {"Exact?": "Bayes-optimal (Nishimori)"},

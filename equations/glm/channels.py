@@ -1,9 +1,12 @@
-r"""Output terms of generalized linear models: y depends on z = x.w/sqrt(d), of which omega is known and V is not.
+r"""Output terms of generalized linear models: y depends on z = x.w/sqrt(d), of which omega is known
+and V is not.
 
-    Psi_out(V) = E_omega sum_y Z log Z,   Z(y, omega) = E[P(y|z)],  z ~ N(omega, V),  omega ~ N(0, E z^2 - V)
+    Psi_out(V) = E_omega sum_y Z log Z,
+    Z(y, omega) = E[P(y|z)],  z ~ N(omega, V),  omega ~ N(0, E z^2 - V)
 
-per sample; the sum over y is an integral where the label is continuous. With omega as variable, every term of its derivatives is as
-large as their sum for V -> 0 (with omega/sqrt(V) as variable they would cancel to a fraction V). Nodes are placed on the scale sqrt(V).
+per sample; the sum over y is an integral where the label is continuous. With omega as variable,
+every term of its derivatives is as large as their sum for V -> 0 (with omega/sqrt(V) as variable
+they would cancel to a fraction V). Nodes are placed on the scale sqrt(V).
 """
 
 from __future__ import annotations
@@ -15,21 +18,42 @@ from ..calculus.discontinuities import switch
 from ..calculus.gaussian import exponential_average
 from ..calculus.special_functions import LogInterval, LogNdtr, Rounded, Softplus, Width, stabilise
 from ..model import ModelError
-from .densities import Channel, Y, Z, deterministic, mirrored, own, probabilities, stable_logistic, steps
+from .densities import (
+    Channel,
+    Y,
+    Z,
+    deterministic,
+    mirrored,
+    own,
+    probabilities,
+    stable_logistic,
+    steps,
+)
 
 OMEGA = sp.Symbol("omega", real=True)
-NO_INTEGRAL = "write P(y|z) with a Gaussian in y - z, or give support=(low, high), a range of y outside of which it is negligible"
+NO_INTEGRAL = (
+    "write P(y|z) with a Gaussian in y - z, or give support=(low, high), a range of y outside of"
+    " which it is negligible"
+)
 
 
 def sign_output(variance: sp.Expr) -> sp.Expr:
-    """Psi_out of y = sign(z) with E z^2 = 1: sum_y E[Z log Z] = 2 E[Phi(h) log Phi(h)], h = omega/sqrt(V)."""
+    """Psi_out of y = sign(z) with E z^2 = 1: sum_y E[Z log Z] = 2 E[Phi(h) log Phi(h)], h =
+    omega/sqrt(V).
+    """
     width = Width(variance)
     log_z = LogNdtr(OMEGA / sp.sqrt(width))
     return 2 * Average(sp.exp(log_z) * log_z, OMEGA, 0, 1 - variance, 0, sp.sqrt(width))
 
 
-def output_term(channel: Channel, variance: sp.Expr, second: sp.Expr, support: tuple[sp.Expr, sp.Expr] | None = None) -> sp.Expr:
-    """Psi_out of a channel (see ``densities``), with the unknown part V = ``variance`` of z and E z^2 = ``second``.
+def output_term(
+    channel: Channel,
+    variance: sp.Expr,
+    second: sp.Expr,
+    support: tuple[sp.Expr, sp.Expr] | None = None,
+) -> sp.Expr:
+    """Psi_out of a channel (see ``densities``), with the unknown part V = ``variance`` of z and E
+    z^2 = ``second``.
 
     Parameters
     ----------
@@ -42,14 +66,28 @@ def output_term(channel: Channel, variance: sp.Expr, second: sp.Expr, support: t
     width = Width(variance)
     table = probabilities(channel)
     if table is not None:
-        terms = ((times, log_probability(p, OMEGA, width), jumps_of(p)) for p, times in _unlike(table).items())
-        return sp.Add(*(times * Average(sp.exp(log_z) * log_z, *law, *focus(jumps, width)) for times, log_z, jumps in terms))
+        terms = (
+            (times, log_probability(p, OMEGA, width), jumps_of(p))
+            for p, times in _unlike(table).items()
+        )
+        return sp.Add(
+            *(
+                times * Average(sp.exp(log_z) * log_z, *law, *focus(jumps, width))
+                for times, log_z, jumps in terms
+            )
+        )
     f = deterministic(channel)
-    return _continuous(own(channel, Y, Z), width, law, support) if f is None else _noiseless(f, width, law)
+    return (
+        _continuous(own(channel, Y, Z), width, law, support)
+        if f is None
+        else _noiseless(f, width, law)
+    )
 
 
 def _unlike(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, int]:
-    """The probabilities that are not mirror images of one another, each with how many have its average (omega is symmetric)."""
+    """The probabilities that are not mirror images of one another, each with how many have its
+    average (omega is symmetric).
+    """
     counts: dict[sp.Expr, int] = {}
     for p in table.values():
         twin = next((known for known in counts if mirrored(known, p)), p)
@@ -69,12 +107,24 @@ def jumps_of(probability: sp.Expr) -> list[sp.Expr]:
 
 
 def log_probability(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.Expr:
-    """log E[P(z)], z ~ N(mean, width): closed for steps, for erf and erfc of what is linear in z; else the log of an average."""
+    """log E[P(z)], z ~ N(mean, width): closed for steps, for erf and erfc of what is linear in z;
+    else the log of an average.
+    """
     pieces = steps(probability)
     if pieces is not None:
-        return log_sum([sp.log(p.value) + _log_inside(p.low, p.high, mean, sp.sqrt(width)) for p in pieces if p.value != 0])
+        return log_sum(
+            [
+                sp.log(p.value) + _log_inside(p.low, p.high, mean, sp.sqrt(width))
+                for p in pieces
+                if p.value != 0
+            ]
+        )
     closed = _error_functions(probability, mean, width)
-    return stabilise(sp.log(closed)) if closed is not None else sp.log(Average(stable_logistic(probability), Z, mean, width))
+    return (
+        stabilise(sp.log(closed))
+        if closed is not None
+        else sp.log(Average(stable_logistic(probability), Z, mean, width))
+    )
 
 
 def log_sum(logs: list[sp.Expr]) -> sp.Expr:
@@ -97,7 +147,9 @@ def _log_inside(low: sp.Expr, high: sp.Expr, mean: sp.Expr, deviation: sp.Expr) 
 
 
 def _error_functions(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.Expr | None:
-    """E of c + sum_i c_i erf(a_i z + b_i): erf((a m + b)/sqrt(1 + 2 a^2 V)); None for anything else."""
+    """E of c + sum_i c_i erf(a_i z + b_i): erf((a m + b)/sqrt(1 + 2 a^2 V)); None for anything
+    else.
+    """
     total = sp.S.Zero
     for term in sp.Add.make_args(sp.expand_mul(probability)):
         factor, rest = term.as_independent(Z, as_Add=False)
@@ -116,21 +168,43 @@ def _error_functions(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.
 # continuous labels -------------------------------------------------------------------------------
 
 
-def _continuous(density: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...], support: tuple[sp.Expr, sp.Expr] | None) -> sp.Expr:
+def _continuous(
+    density: sp.Expr,
+    width: sp.Expr,
+    law: tuple[sp.Expr, ...],
+    support: tuple[sp.Expr, sp.Expr] | None,
+) -> sp.Expr:
     """Psi_out of a density P(y|z)."""
     if Y not in density.free_symbols:
-        raise ModelError(f"the channel {density} does not contain y: write a density in y and z, {{value: probability}}, or Eq(y, f(z))")
+        raise ModelError(
+            f"the channel {density} does not contain y: write a density in y and z, {{value:"
+            " probability}, or Eq(y, f(z))"
+        )
     noise = gaussian_noise(density)
     if noise is not None:
         return -sp.log(2 * sp.pi * sp.E * (width.args[0] + noise)) / 2
-    bent = next((e for e in sp.preorder_traversal(density) if switch(e) is not None and Z in e.free_symbols), None)
+    bent = next(
+        (
+            e
+            for e in sp.preorder_traversal(density)
+            if switch(e) is not None and Z in e.free_symbols
+        ),
+        None,
+    )
     if bent is not None:
-        raise ModelError(f"the channel {density} jumps or bends in z, at {bent}: a density of a continuous label must be smooth in z")
+        raise ModelError(
+            f"the channel {density} jumps or bends in z, at {bent}: a density of a continuous label"
+            " must be smooth in z"
+        )
     if support is None:
         raise ModelError(f"no closed integral over y for the channel {density}: {NO_INTEGRAL}")
     factor, rest = density.as_independent(Z, as_Add=False)
-    closed = exponential_average(rest.args[0], Z, OMEGA, width) if isinstance(rest, sp.exp) else None
-    log_z = sp.log(factor) + (sp.log(Average(rest, Z, OMEGA, width)) if closed is None else sp.log(closed))
+    closed = (
+        exponential_average(rest.args[0], Z, OMEGA, width) if isinstance(rest, sp.exp) else None
+    )
+    log_z = sp.log(factor) + (
+        sp.log(Average(rest, Z, OMEGA, width)) if closed is None else sp.log(closed)
+    )
     return Average(LineIntegral(sp.exp(log_z) * log_z, Y, *map(sp.sympify, support)), *law)
 
 
@@ -153,7 +227,13 @@ def _noiseless(f: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
     if f == sp.Abs(Z):  # y comes from z or from -z
         both = Average(Softplus(-2 * OMEGA * Z / width), Z, OMEGA, width)
         return entropy + Average(both, *law, 0, sp.sqrt(width))
-    if f in (sp.Max(Z, 0), Z * sp.Heaviside(Z)):  # y = 0 with probability 1/2; the mean of u phi(u) vanishes
+    if f in (
+        sp.Max(Z, 0),
+        Z * sp.Heaviside(Z),
+    ):  # y = 0 with probability 1/2; the mean of u phi(u) vanishes
         log_z = LogNdtr(OMEGA / sp.sqrt(width))
         return entropy / 2 + Average(sp.exp(log_z) * log_z, *law, 0, sp.sqrt(width))
-    raise ModelError(f"no closed output for y = {f} without noise: there is y = z, |z|, Max(z, 0) and what is constant between jumps, or add noise")
+    raise ModelError(
+        f"no closed output for y = {f} without noise: there is y = z, |z|, Max(z, 0) and what is"
+        " constant between jumps, or add noise"
+    )

@@ -1,12 +1,15 @@
-r"""Ridge-regularised convex empirical risk in a generalized linear model, from a loss l(y, z) and a teacher P(y|z).
+r"""Ridge-regularised convex empirical risk in a generalized linear model, from a loss l(y, z) and a
+teacher P(y|z).
 
 Setting
-    y ~ P(y|z*), z* = x.w*/sqrt(D), x ~ N(0, I_D), w*_i iid of unit variance; w minimises sum_mu l(y_mu, x_mu.w/sqrt(D)) + (lam/2)|w|^2.
+    y ~ P(y|z*), z* = x.w*/sqrt(D), x ~ N(0, I_D), w*_i iid of unit variance; w minimises sum_mu
+    l(y_mu, x_mu.w/sqrt(D)) + (lam/2)|w|^2.
 Overlaps
     m = w.w*/D, q = |w|^2/D, V the susceptibility; per D.
 Free energy
-    e = extr (V q_hat - q V_hat)/2 + m m_hat - (m_hat^2 + q_hat)/(2(lam + V_hat)) + alpha E[M(omega, y; V)], to be minimised,
-    M the Moreau envelope of the loss, omega = x.w/sqrt(D) ~ N(0, q) and y ~ E[P(y|z*)], z* ~ N(m omega/q, 1 - m^2/q).
+    e = extr (V q_hat - q V_hat)/2 + m m_hat - (m_hat^2 + q_hat)/(2(lam + V_hat)) + alpha E[M(omega,
+    y; V)], to be minimised, M the Moreau envelope of the loss, omega = x.w/sqrt(D) ~ N(0, q) and y
+    ~ E[P(y|z*)], z* ~ N(m omega/q, 1 - m^2/q).
 Exact?
     The loss is convex, hence one solution, which is exact (replica symmetric).
 """
@@ -48,13 +51,15 @@ def convex_erm(
     sources: tuple[str, ...] = (),
     **fields: Any,
 ) -> Model:
-    """Empirical risk minimisation with a convex loss and ridge ``lam``; its equations are derived from the free energy.
+    """Empirical risk minimisation with a convex loss and ridge ``lam``; its equations are derived
+    from the free energy.
 
     Parameters
     ----------
     loss : expression in y and z
         Convex in z.
-    teacher : {value: probability}, Eq(y, f(z)) with finitely many values, or ``normal(y, z, Delta)``
+    teacher : {value: probability}, Eq(y, f(z)) with finitely many values, or ``normal(y, z,
+    Delta)``
         Law of the labels.
     controls : tuple of Quantity
         What loss and teacher contain besides y and z; ``alpha`` and ``lam`` come by themselves.
@@ -87,7 +92,9 @@ def convex_erm(
     m_hat, q_hat, v_hat = (hats[n].symbol for n in ("m", "q", "V"))
 
     envelope = mean(lambda y, omega: ScalarEnvelope(Z, loss.subs(Y, y), omega, v))
-    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol) | {n: sp.sympify(e) for n, e in (observables or {}).items()}
+    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol) | {
+        n: sp.sympify(e) for n, e in (observables or {}).items()
+    }
     return Model(
         name=name,
         title=title,
@@ -104,26 +111,46 @@ def convex_erm(
     )
 
 
-def _described(loss: sp.Expr, teacher: Channel, alpha: sp.Symbol, ridge: sp.Symbol) -> dict[str, Any]:
+def _described(
+    loss: sp.Expr, teacher: Channel, alpha: sp.Symbol, ridge: sp.Symbol
+) -> dict[str, Any]:
     """The fields of the model that a user rarely gives."""
     return {
-        "setting": f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu, x_mu.w/sqrt(D)) + lam |w|^2/2,\n"
-        f"l(y, z) = {loss}, over alpha D samples.",
-        "latex": {"risk": "R", "training_loss": r"\mathbb E[\ell]", "energy": "e", "cosine": r"m/\sqrt q"},
+        "setting": (
+            f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu,"
+            f" x_mu.w/sqrt(D)) + lam |w|^2/2,\nl(y, z) = {loss}, over alpha D samples."
+        ),
+        "latex": {
+            "risk": "R",
+            "training_loss": r"\mathbb E[\ell]",
+            "energy": "e",
+            "cosine": r"m/\sqrt q",
+        },
         "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (ridge + 1 + alpha / 10)}},
-        "notes": {"Exact?": "convex: one solution, exact", "prox": "the minimiser z of the envelope; prox' is its derivative in omega"},
+        "notes": {
+            "Exact?": "convex: one solution, exact",
+            "prox": "the minimiser z of the envelope; prox' is its derivative in omega",
+        },
     }
 
 
-def _measured(loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol) -> dict[str, sp.Expr]:
-    """Test and training error, the minimised objective per D, the alignment with the teacher and the stability of replica symmetry."""
-    training = mean(lambda y, omega: ProxValue(loss.subs(Y, y), Z, loss.subs(Y, y), omega, V.symbol))
+def _measured(
+    loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol
+) -> dict[str, sp.Expr]:
+    """Test and training error, the minimised objective per D, the alignment with the teacher and
+    the stability of replica symmetry.
+    """
+    training = mean(
+        lambda y, omega: ProxValue(loss.subs(Y, y), Z, loss.subs(Y, y), omega, V.symbol)
+    )
     return {
         "risk": mean(lambda y, omega: risk.subs({Y: y, Z: omega})),
         "training_loss": training,
         "energy": alpha * training + ridge * Q.symbol / 2,
         "cosine": M.symbol / sp.sqrt(Q.symbol),
-        "replicon": alpha * mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2),
+        "replicon": (
+            alpha * mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2)
+        ),
     }
 
 
@@ -133,28 +160,43 @@ def _translated(expr: sp.Expr) -> bool:
 
 
 def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
-    """The mean over (y, omega), in standard variables, so that equations have first derivatives of the envelope alone.
+    """The mean over (y, omega), in standard variables, so that equations have first derivatives of
+    the envelope alone.
 
-    A loss may then have jumps in its second derivative (and, at fixed places, in its first) without harm to the linear response. If all
-    losses are the same at (y, z) and (-y, -z), and so is the teacher, half of the labels are enough. Of losses of y - z only y - omega
-    matters, which is one variable less.
+    A loss may then have jumps in its second derivative (and, at fixed places, in its first) without
+    harm to the linear response. If all losses are the same at (y, z) and (-y, -z), and so is the
+    teacher, half of the labels are enough. Of losses of y - z only y - omega matters, which is one
+    variable less.
     """
     m, q = M.symbol, Q.symbol
     omega, hidden = sp.sqrt(q) * FIELD, Rounded(1 - m**2 / q)
     table = probabilities(teacher)
     if table is not None:
         even = all(sp.expand(e.subs({Y: -Y, Z: -Z}, simultaneous=True) - e) == 0 for e in losses)
-        even = even and all(-y in table and y != 0 and mirrored(p, table[-y]) for y, p in table.items())
+        even = even and all(
+            -y in table and y != 0 and mirrored(p, table[-y]) for y, p in table.items()
+        )
         kept = {y: p for y, p in table.items() if not even or y > 0}
-        weights = {y: (sp.exp(log_probability(p, m * FIELD / sp.sqrt(q), hidden)), jumps_of(p)) for y, p in kept.items()}
+        weights = {
+            y: (sp.exp(log_probability(p, m * FIELD / sp.sqrt(q), hidden)), jumps_of(p))
+            for y, p in kept.items()
+        }
 
         def over_values(body: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
-            return (1 + even) * sp.Add(*(_average(weight * body(y, omega), jumps, hidden) for y, (weight, jumps) in weights.items()))
+            return (1 + even) * sp.Add(
+                *(
+                    _average(weight * body(y, omega), jumps, hidden)
+                    for y, (weight, jumps) in weights.items()
+                )
+            )
 
         return over_values
     noise = None if isinstance(teacher, sp.Eq) else gaussian_noise(own(teacher, Y, Z))
     if noise is None:
-        raise ModelError(f"cannot average over the teacher {teacher}: write {{value: probability}}, Eq(y, sign(z)) or normal(y, z, Delta)")
+        raise ModelError(
+            f"cannot average over the teacher {teacher}: write {{value: probability}}, Eq(y,"
+            " sign(z)) or normal(y, z, Delta)"
+        )
 
     def over_difference(body: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
         return Average(body(sp.sqrt(Rounded(1 + noise - 2 * m + q)) * FIELD, sp.S.Zero), FIELD)
@@ -167,29 +209,44 @@ def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
 
 
 def _average(body: sp.Expr, jumps: list[sp.Expr], hidden: sp.Expr) -> sp.Expr:
-    """Over the standard field; nodes on the scale on which the label changes, unless there are kinks to be met exactly."""
+    """Over the standard field; nodes on the scale on which the label changes, unless there are
+    kinks to be met exactly.
+    """
     if not jumps or kinks(body, FIELD):
         return Average(body, FIELD)
     scale = sp.sqrt(Q.symbol) / M.symbol
-    near = [entry * f for entry, f in zip(focus(jumps, hidden), [scale, sp.Abs(scale)] * len(jumps), strict=True)]
+    near = [
+        entry * f
+        for entry, f in zip(focus(jumps, hidden), [scale, sp.Abs(scale)] * len(jumps), strict=True)
+    ]
     return Average(body, FIELD, 0, 1, *near)
 
 
 def _check_loss(loss: sp.Expr, teacher: Channel) -> None:
-    """Refuse a loss without z, one that is seen not to be convex, and one whose slope jumps at a place that moves with y."""
+    """Refuse a loss without z, one that is seen not to be convex, and one whose slope jumps at a
+    place that moves with y.
+    """
     if Z not in loss.free_symbols:
         raise ModelError(f"the loss {loss} does not contain z: write l(y, z)")
     table = probabilities(teacher)
-    values = [sp.Rational(-3, 2), sp.Rational(1, 3), sp.Integer(2)] if table is None else list(table)
+    values = (
+        [sp.Rational(-3, 2), sp.Rational(1, 3), sp.Integer(2)] if table is None else list(table)
+    )
     curvature = curvature_of(loss, Z)
     for y in values:
         for z in (sp.Rational(k, 7) for k in (-40, -15, -8, -3, 1, 4, 9, 17, 38)):
             bent = curvature.subs({Y: y, Z: z})
             bent = sp.N(plain(bent).subs({s: 1 for s in bent.free_symbols}))
             if bent.is_number and bent.is_real and bent < -1e-12:
-                raise ModelError(f"the loss {loss} is not convex in z: its second derivative is {sp.N(bent, 3)} at y = {y}, z = {z}")
+                raise ModelError(
+                    f"the loss {loss} is not convex in z: its second derivative is {sp.N(bent, 3)}"
+                    f" at y = {y}, z = {z}"
+                )
     if table is None:
         for place in places(loss, Z):
             below, above = (one_sided(slope_of(loss, Z), Z, place, side) for side in (-1, 1))
             if sp.simplify(above - below) != 0:
-                raise ModelError(f"the slope of the loss {loss} jumps at z = {place}: for continuous labels it must be continuous (as Huber's is)")
+                raise ModelError(
+                    f"the slope of the loss {loss} jumps at z = {place}: for continuous labels it"
+                    " must be continuous (as Huber's is)"
+                )

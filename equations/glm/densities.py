@@ -1,6 +1,8 @@
-"""What a user writes as a SymPy density: a prior P(x) and a channel P(y|z), read into the pieces that have closed forms.
+"""What a user writes as a SymPy density: a prior P(x) and a channel P(y|z), read into the pieces
+that have closed forms.
 
-A prior is a sum of weights times DiracDelta(x - a) and Gaussian densities; ``normal`` writes the latter. A channel is one of
+A prior is a sum of weights times DiracDelta(x - a) and Gaussian densities; ``normal`` writes the
+latter. A channel is one of
 
     expression in y and z         density of a continuous label
     {value: expression in z}      probabilities of the values of a discrete label
@@ -70,7 +72,10 @@ def components(prior: Any) -> tuple[Component, ...]:
 
 
 def _component(term: sp.Expr) -> Component:
-    refused = ModelError(f"cannot read the term {term} of the prior: write weight*DiracDelta(x - a) or weight*normal(x, mean, variance)")
+    refused = ModelError(
+        f"cannot read the term {term} of the prior: write weight*DiracDelta(x - a) or"
+        " weight*normal(x, mean, variance)"
+    )
     weight, rest = term.as_independent(X, as_Add=False)
     if isinstance(rest, sp.DiracDelta) and len(rest.args) == 1:
         slope = sp.diff(rest.args[0], X)
@@ -78,19 +83,29 @@ def _component(term: sp.Expr) -> Component:
             raise refused
         return Component(weight / sp.Abs(slope), sp.expand(X - rest.args[0] / slope), sp.S.Zero)
     exponent = sp.Add(*(f.args[0] for f in sp.Mul.make_args(rest) if isinstance(f, sp.exp)))
-    if sp.simplify(rest / sp.exp(exponent)) != 1 or not exponent.is_polynomial(X) or sp.degree(exponent, X) != 2:
+    if (
+        sp.simplify(rest / sp.exp(exponent)) != 1
+        or not exponent.is_polynomial(X)
+        or sp.degree(exponent, X) != 2
+    ):
         raise refused
     a, b, c = (sp.Poly(sp.expand(exponent), X).coeff_monomial(X**k) for k in (2, 1, 0))
     mean, variance = sp.simplify(-b / (2 * a)), sp.simplify(-1 / (2 * a))
     if variance.is_nonpositive:
         raise refused
-    return Component(sp.simplify(weight * sp.sqrt(2 * sp.pi * variance) * sp.exp(c - b**2 / (4 * a))), mean, variance)
+    return Component(
+        sp.simplify(weight * sp.sqrt(2 * sp.pi * variance) * sp.exp(c - b**2 / (4 * a))),
+        mean,
+        variance,
+    )
 
 
 def moments(prior: tuple[Component, ...]) -> tuple[sp.Expr, sp.Expr]:
     """E[x] and E[x^2]."""
     mean = sp.Add(*(c.weight * c.mean for c in prior))
-    return sp.simplify(mean), sp.simplify(sp.Add(*(c.weight * (c.mean**2 + c.variance) for c in prior)))
+    return sp.simplify(mean), sp.simplify(
+        sp.Add(*(c.weight * (c.mean**2 + c.variance) for c in prior))
+    )
 
 
 # channels ---------------------------------------------------------------------------------------
@@ -105,7 +120,9 @@ class Piece(NamedTuple):
 
 
 def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
-    """The pieces of a function that is constant in z between its jumps; None if it is something else."""
+    """The pieces of a function that is constant in z between its jumps; None if it is something
+    else.
+    """
     f = sp.sympify(f)
     if _varies(f):
         return None
@@ -132,12 +149,17 @@ def mirrored(p: sp.Expr, other: sp.Expr) -> bool:
     pieces, others = steps(p), steps(other)
     if pieces is None or others is None:
         return pieces is others and sp.expand(p.subs(Z, -Z) - other) == 0
-    return tuple(Piece(-piece.high, -piece.low, piece.value) for piece in reversed(pieces)) == others
+    return (
+        tuple(Piece(-piece.high, -piece.low, piece.value) for piece in reversed(pieces)) == others
+    )
 
 
 def _varies(node: sp.Basic) -> bool:
     """Whether z occurs outside of what decides jumps."""
-    return node == Z or ((switch(node) is None or isinstance(node, sp.Abs | sp.Max | sp.Min)) and any(map(_varies, node.args)))
+    return node == Z or (
+        (switch(node) is None or isinstance(node, sp.Abs | sp.Max | sp.Min))
+        and any(map(_varies, node.args))
+    )
 
 
 def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
@@ -147,7 +169,10 @@ def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
         larger = [sp.simplify(jump - other).is_positive for other in result]
         if None in larger:
             names = ", ".join(map(str, jumps))
-            raise ModelError(f"cannot tell the order of the jumps {names} of {f}: declare their controls positive (low=0, open_low=True)")
+            raise ModelError(
+                f"cannot tell the order of the jumps {names} of {f}: declare their controls"
+                " positive (low=0, open_low=True)"
+            )
         result.insert(sum(map(bool, larger)), jump)
     return result
 
@@ -158,15 +183,21 @@ def probabilities(channel: Channel) -> dict[sp.Expr, sp.Expr] | None:
         pieces = steps(_function(channel))
         if pieces is None:
             return None
-        return {value: _indicator(pieces, value) for value in dict.fromkeys(p.value for p in pieces)}
+        return {
+            value: _indicator(pieces, value) for value in dict.fromkeys(p.value for p in pieces)
+        }
     if not isinstance(channel, Mapping):
         return None
     table = {sp.sympify(value): own(p, Z) for value, p in channel.items()}
     if len(table) < 2:
-        raise ModelError("a discrete channel needs at least two values: write {value: probability, ...}")
+        raise ModelError(
+            "a discrete channel needs at least two values: write {value: probability, ...}"
+        )
     for p in table.values():
         if Y in own(p, Y).free_symbols:
-            raise ModelError(f"the probability {p} of a value must not contain y: the value is its key")
+            raise ModelError(
+                f"the probability {p} of a value must not contain y: the value is its key"
+            )
     return _certain(table)
 
 
@@ -177,7 +208,10 @@ def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
         value = total.subs(Z, z)
         number = sp.N(plain(value).subs({s: sp.Rational(1, 2) for s in value.free_symbols}))
         if not number.is_number or abs(number - 1) > 1e-9:
-            raise ModelError(f"the probabilities of the channel add up to {total}: at z = {z} that is {sp.N(number, 4)}, not 1")
+            raise ModelError(
+                f"the probabilities of the channel add up to {total}: at z = {z} that is"
+                f" {sp.N(number, 4)}, not 1"
+            )
     return {value: stable_logistic(p) for value, p in table.items()}
 
 
@@ -189,7 +223,13 @@ def stable_logistic(expr: sp.Expr) -> sp.Expr:
 
 def _odds(e: Any) -> sp.Expr | None:
     """u of 1/(1 + e^u)."""
-    if not (isinstance(e, sp.Pow) and e.exp == -1 and isinstance(e.base, sp.Add) and len(e.base.args) == 2 and sp.S.One in e.base.args):
+    if not (
+        isinstance(e, sp.Pow)
+        and e.exp == -1
+        and isinstance(e.base, sp.Add)
+        and len(e.base.args) == 2
+        and sp.S.One in e.base.args
+    ):
         return None
     other = e.base - 1
     return other.args[0] if isinstance(other, sp.exp) else None
@@ -199,7 +239,11 @@ def _cancelled(product: sp.Mul) -> sp.Expr:
     """e^u s(-u) = s(u)."""
     for a in product.args:
         for b in product.args:
-            if isinstance(a, sp.exp) and isinstance(b, Logistic) and sp.simplify(a.args[0] + b.args[0]) == 0:
+            if (
+                isinstance(a, sp.exp)
+                and isinstance(b, Logistic)
+                and sp.simplify(a.args[0] + b.args[0]) == 0
+            ):
                 return product / a / b * Logistic(a.args[0])
     return product
 
@@ -209,7 +253,9 @@ def _indicator(pieces: tuple[Piece, ...], value: sp.Expr) -> sp.Expr:
     total = sp.S.Zero
     for piece in pieces:
         if piece.value == value:
-            total += (sp.Heaviside(Z - piece.low) if piece.low != -sp.oo else 1) - (sp.Heaviside(Z - piece.high) if piece.high != sp.oo else 0)
+            total += (sp.Heaviside(Z - piece.low) if piece.low != -sp.oo else 1) - (
+                sp.Heaviside(Z - piece.high) if piece.high != sp.oo else 0
+            )
     return total
 
 

@@ -1,19 +1,22 @@
 r"""Bayes-optimal single-location regression.
 
 Setting
-    Tokens X_l ~ N(0, I_D), l = 1..L; rule "spiked": X_eps = sqrt(nu/D) k* + noise for a hidden location eps, uniform on 1..L,
-    or of law p_eps (option location=0.5,0.3,0.2; 0.6,0.1x4 for four tokens of 0.1 each);
-    rule "max": eps drawn from softmax(nu X_l.k*/sqrt(D)) (nu = inf: the largest);
-    label y = X_eps.v*/sqrt(D) + sqrt(Delta) xi. k*, v* ~ N(0, I_D) are learned from N = alpha D samples.
+    Tokens X_l ~ N(0, I_D), l = 1..L; rule "spiked": X_eps = sqrt(nu/D) k* + noise for a hidden
+    location eps, uniform on 1..L, or of law p_eps (option location=0.5,0.3,0.2; 0.6,0.1x4 for four
+    tokens of 0.1 each); rule "max": eps drawn from softmax(nu X_l.k*/sqrt(D)) (nu = inf: the
+    largest); label y = X_eps.v*/sqrt(D) + sqrt(Delta) xi. k*, v* ~ N(0, I_D) are learned from N =
+    alpha D samples.
 Overlaps
-    q_k, q_v in [0, 1], per D: overlap of the posterior mean of k, v with k*, v* (= its squared norm).
+    q_k, q_v in [0, 1], per D: overlap of the posterior mean of k, v with k*, v* (= its squared
+    norm).
 Controls
     alpha > 0, L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"),
     Delta > 0 (at Delta = 0 the free entropy is infinite at perfect recovery).
 Free energy
-    sum_a [(q_a_hat - log(1 + q_a_hat))/2 - q_a q_a_hat/2] + alpha Psi_out(q_k, q_v), to be maximised, with
-    Psi_out = E log sum_l P_l(omega_k) N(y; omega_v,l, V), V = 1 - q_v + Delta;
-    spiked: P_l = p_l exp(sqrt(nu) omega_k,l - nu q_k/2), p_l = 1/L;  max: P_l = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k).
+    sum_a [(q_a_hat - log(1 + q_a_hat))/2 - q_a q_a_hat/2] + alpha Psi_out(q_k, q_v), to be
+    maximised, with Psi_out = E log sum_l P_l(omega_k) N(y; omega_v,l, V), V = 1 - q_v + Delta;
+    spiked: P_l = p_l exp(sqrt(nu) omega_k,l - nu q_k/2), p_l = 1/L;  max: P_l = E softmax(nu
+    chi)_l, chi ~ N(omega_k, 1 - q_k).
 Observables
     risk: mean squared test error, noise included (units of y^2); excess_risk = risk - Delta;
     attention_mass: mean posterior weight of the right token at test time;
@@ -21,13 +24,15 @@ Observables
 Exact?
     Nishimori (Bayes-optimal); the algorithmic branch is message passing from an uninformed start.
 Accuracy
-    spiked: 1e-8 by the Laplace-Mellin route at any L; the sampled route is quasi-Monte Carlo with a standard error.
-    max: quasi-Monte Carlo with every location summed; twice the standard error over independent scrambles.
+    spiked: 1e-8 by the Laplace-Mellin route at any L; the sampled route is quasi-Monte Carlo with a
+    standard error. max: quasi-Monte Carlo with every location summed; twice the standard error over
+    independent scrambles.
 Limits
-    alpha -> 0: q_k_hat -> alpha nu/L (spiked), q_v_hat -> alpha/(L (1 + Delta)). L = 1: q_k_hat = alpha nu (max: 0), v is ridge regression.
-    max, nu = 0: q_k = 0.
+    alpha -> 0: q_k_hat -> alpha nu/L (spiked), q_v_hat -> alpha/(L (1 + Delta)). L = 1: q_k_hat =
+    alpha nu (max: 0), v is ridge regression. max, nu = 0: q_k = 0.
 Source
-    theory.md section 4; [GLM] PNAS 2019 for the free entropy; [SLR] arXiv 2509.21936 for the data (their Delta^2 is our Delta).
+    theory.md section 4; [GLM] PNAS 2019 for the free entropy; [SLR] arXiv 2509.21936 for the data
+    (their Delta^2 is our Delta).
 """
 
 from __future__ import annotations
@@ -45,29 +50,72 @@ from ..glm.priors import gaussian_term, overlap_coupling
 from ..model import Model
 from ..quantities import Quantity, conjugate, quantity
 from ..slr import max_rule
-from ..slr.data import KEY_FIELD, LABEL, LENGTH, PAPER, SPIKE, TOKEN, VALUE_FIELD, attention_weight, key_law
-from ..slr.laws import Classes, Law, at_longest, averaged, law_option, location_option, read_law, read_location, tokens
+from ..slr.data import (
+    KEY_FIELD,
+    LABEL,
+    LENGTH,
+    PAPER,
+    SPIKE,
+    TOKEN,
+    VALUE_FIELD,
+    attention_weight,
+    key_law,
+)
+from ..slr.laws import (
+    Classes,
+    Law,
+    at_longest,
+    averaged,
+    law_option,
+    location_option,
+    read_law,
+    read_location,
+    tokens,
+)
 
 
 def build(rule: str = "spiked", L: str | None = None, location: str | None = None) -> Model:
-    """The model; ``rule`` is how the location is marked, ``L`` the text of a length law (None: the control L), ``location`` of a law p_eps."""
+    """The model; ``rule`` is how the location is marked, ``L`` the text of a length law (None: the
+    control L), ``location`` of a law p_eps.
+    """
     law = None if L is None else read_law(L)
     classes = () if location is None else read_location(location)
     if classes and rule != "spiked":
-        raise ValueError("a location law goes with rule = spiked: for rule = max the keys decide the location")
+        raise ValueError(
+            "a location law goes with rule = spiked: for rule = max the keys decide the location"
+        )
     if classes and law:
-        raise ValueError("a location law has one probability per token: give one length L with it, or none, not a length law")
+        raise ValueError(
+            "a location law has one probability per token: give one length L with it, or none, not"
+            " a length law"
+        )
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
-    delta = quantity("Delta", open_low=True, outside="at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as 1e-6")
+    delta = quantity(
+        "Delta",
+        open_low=True,
+        outside=(
+            "at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such"
+            " as 1e-6"
+        ),
+    )
     hats = (conjugate(q_k), conjugate(q_v))
-    parts = _spiked(q_k.symbol, q_v.symbol, delta.symbol, law, classes) if rule == "spiked" else _max(q_k.symbol, q_v.symbol, delta.symbol, law)
+    parts = (
+        _spiked(q_k.symbol, q_v.symbol, delta.symbol, law, classes)
+        if rule == "spiked"
+        else _max(q_k.symbol, q_v.symbol, delta.symbol, law)
+    )
     excess = 1 - q_v.symbol * parts.weight
 
     return Model(
         name="slr-bayes",
-        title=f"Bayes-optimal single-location regression ({rule}{_named('L', L)}{_named('eps', location)})",
-        setting=f"y = X_eps.v*/sqrt(D) + sqrt(Delta) xi, {parts.setting};\n"
-        "k*, v* ~ N(0, I_D) inferred from N = alpha D samples by the posterior mean.",
+        title=(
+            "Bayes-optimal single-location regression"
+            f" ({rule}{_named('L', L)}{_named('eps', location)})"
+        ),
+        setting=(
+            f"y = X_eps.v*/sqrt(D) + sqrt(Delta) xi, {parts.setting};\n"
+            "k*, v* ~ N(0, I_D) inferred from N = alpha D samples by the posterior mean."
+        ),
         overlaps=(q_k, q_v),
         conjugates=hats,
         controls=(alpha, *(() if law else (_length(classes),)), parts.strength, delta),
@@ -81,7 +129,12 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
             "population_bayes_risk": 1 + delta.symbol - parts.population_weight,
         },
         bound="population_bayes_risk",
-        units={"risk": "y^2", "excess_risk": "y^2", "attention_mass": "1", "population_bayes_risk": "y^2"},
+        units={
+            "risk": "y^2",
+            "excess_risk": "y^2",
+            "attention_mass": "1",
+            "population_bayes_risk": "y^2",
+        },
         latex={
             "risk": "R",
             "excess_risk": r"R-\Delta",
@@ -89,12 +142,22 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
             "population_bayes_risk": r"R_\mathrm{Bayes}(\alpha=\infty)",
         },
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
-        options={"rule": rule} | ({} if L is None else {"L": L}) | ({} if location is None else {"location": location}),
+        options={"rule": rule}
+        | ({} if L is None else {"L": L})
+        | ({} if location is None else {"location": location}),
         sources=(
             f"{PAPER}, section 2 (their Delta^2 is our Delta)",
-            "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4): free entropy of generalized linear models",
+            (
+                "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4):"
+                " free entropy of generalized linear models"
+            ),
         ),
-        notes={"Exact?": "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches", **parts.notes},
+        notes={
+            "Exact?": (
+                "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches"
+            ),
+            **parts.notes,
+        },
         **parts.route,
     )
 
@@ -107,11 +170,15 @@ def _length(classes: Classes) -> Quantity:
     """L, which a location law decides."""
     count = tokens(classes)
     known = f"the location law has {count} probabilities: L is {count}, or left out"
-    return replace(LENGTH, low=count, high=count, default=count, outside=known) if classes else LENGTH
+    return (
+        replace(LENGTH, low=count, high=count, default=count, outside=known) if classes else LENGTH
+    )
 
 
 class Parts(NamedTuple):
-    """What depends on the law of the location; ``weight`` is E[s_eps] at q_k, ``population_weight`` at q_k = 1."""
+    """What depends on the law of the location; ``weight`` is E[s_eps] at q_k, ``population_weight``
+    at q_k = 1.
+    """
 
     setting: str
     strength: Quantity
@@ -122,26 +189,37 @@ class Parts(NamedTuple):
     route: dict[str, Any]
 
 
-def _spiked(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None, classes: Classes) -> Parts:
+def _spiked(
+    q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None, classes: Classes
+) -> Parts:
     nu, length, classes = SPIKE.symbol, LENGTH.symbol, tuple((n, p) for n, p in classes if p > 0)
-    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu. One window for all lengths:
-    # the averages over a token, which do not depend on L, are then the same nodes and are computed once.
-    # With a location law the sum has weights p_l: it is at most the largest term, and at least the planted one.
+    # log sum_l e^{a_l} < log L + nu + 8 sqrt(nu) but for 1e-14; P(a_1 < -s) < e^{-s}, whatever nu.
+    # One window for all lengths: the averages over a token, which do not depend on L, are then the
+    # same nodes and are computed once. With a location law the sum has weights p_l: it is at most
+    # the largest term, and at least the planted one.
     log_count, rarest = (0, -sp.log(classes[-1][1])) if classes else (sp.log(length), 0)
     window = LogTime(at_longest(log_count, law, length) + nu + 8 * sp.sqrt(nu), 40 + rarest)
     token = sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN] + (LOG_PRIOR[TOKEN] if classes else 0))
     explicit = {} if law else {"sampled": lambda e: stabilise(sampled(e))}
     return Parts(
-        f"X_eps = sqrt(nu/D) k* + noise, eps {'of the given law' if classes else 'uniform'} on 1..L, other tokens pure noise",
+        f"X_eps = sqrt(nu/D) k* + noise, eps {'of the given law' if classes else 'uniform'} on"
+        " 1..L, other tokens pure noise",
         SPIKE,
         averaged(_psi_out(q_k, q_v, delta, classes), law, length),
         averaged(attention_weight(token, q_k, classes=classes), law, length),
         averaged(attention_weight(token, sp.S.One, classes=classes), law, length),
         {
             "Accuracy": "Laplace-Mellin route, 1e-8 at any L",
-            "Limits": "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge regression",
+            "Limits": (
+                "alpha -> 0: q_k_hat -> alpha nu/L, q_v_hat -> alpha/(L (1 + Delta)); L = 1: ridge"
+                " regression"
+            ),
         },
-        {"exact": lambda e: stabilise(mellin(laplace(e, window), window)), "nodes": window.nodes, **explicit},
+        {
+            "exact": lambda e: stabilise(mellin(laplace(e, window), window)),
+            "nodes": window.nodes,
+            **explicit,
+        },
     )
 
 
@@ -153,23 +231,38 @@ def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None) -> P
         max_rule.attention_weight(q_k, q_v, delta, law),
         averaged(max_rule.posterior_square(), law, LENGTH.symbol),
         {
-            "P_l and Z": "P_l(omega_k) = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k); E_planted has the density Z in (omega, y)",
-            "Accuracy": "quasi-Monte Carlo with every location summed: twice the standard error over scrambles",
-            "Limits": "alpha -> 0: q_v_hat -> alpha/(L (1 + Delta)); nu = 0: q_k = 0; L = 1: ridge regression",
+            "P_l and Z": (
+                "P_l(omega_k) = E softmax(nu chi)_l, chi ~ N(omega_k, 1 - q_k); E_planted has the"
+                " density Z in (omega, y)"
+            ),
+            "Accuracy": (
+                "quasi-Monte Carlo with every location summed: twice the standard error over"
+                " scrambles"
+            ),
+            "Limits": (
+                "alpha -> 0: q_v_hat -> alpha/(L (1 + Delta)); nu = 0: q_k = 0; L = 1: ridge"
+                " regression"
+            ),
         },
         {"scrambled": True, "accuracy": max_rule.ACCURACY, "nodes": max_rule.NODES},
     )
 
 
 def _psi_out(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, classes: Classes) -> sp.Expr:
-    """Psi_out: the planted token and the label it explains, then the others, all seen through log sum_l e^{a_l}."""
+    """Psi_out: the planted token and the label it explains, then the others, all seen through log
+    sum_l e^{a_l}.
+    """
     width = sp.Symbol("V", positive=True)
     width_value = 1 - q_v + delta
     length, nu = LENGTH.symbol, SPIKE.symbol
 
     planted_key, free_key = key_law(q_k)
     planted_value, label_law = condition((sp.S.Zero, q_v), LABEL, width)
-    exponent = sp.sqrt(nu) * KEY_FIELD[TOKEN] - nu * q_k / 2 - (LABEL - VALUE_FIELD[TOKEN]) ** 2 / (2 * width)
+    exponent = (
+        sp.sqrt(nu) * KEY_FIELD[TOKEN]
+        - nu * q_k / 2
+        - (LABEL - VALUE_FIELD[TOKEN]) ** 2 / (2 * width)
+    )
     log_z = TokenAverage(
         LogSumExp(exponent + LOG_PRIOR[TOKEN] if classes else exponent, TOKEN, length),
         TOKEN,

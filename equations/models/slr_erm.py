@@ -1,23 +1,29 @@
-r"""Trained attention on single-location regression: ridge-regularised empirical risk at finite alpha.
+r"""Trained attention on single-location regression: ridge-regularised empirical risk at finite
+alpha.
 
 Setting
-    Data of slr-bayes ("spiked") or with the location drawn from softmax(nu X_l.k*/sqrt(D)) ("max"; nu = inf: the largest).
-    f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k and v minimise
-    sum_mu (1/2)(y_mu - f(X_mu))^2 + (lam_k/2)|k|^2 + (lam_v/2)|v|^2 over N = alpha D samples.
+    Data of slr-bayes ("spiked") or with the location drawn from softmax(nu X_l.k*/sqrt(D)) ("max";
+    nu = inf: the largest). f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l =
+    X_l.v/sqrt(D); k and v minimise sum_mu (1/2)(y_mu - f(X_mu))^2 + (lam_k/2)|k|^2 + (lam_v/2)|v|^2
+    over N = alpha D samples.
 Overlaps
     m_a = w_a.w_a*/D, q_a = |w_a|^2/D, V_a the susceptibility, a = k, v; per D.
 Controls
-    alpha > 0, L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"), Delta >= 0, lam_k > 0,
-    lam_v > 0, inverse temperature beta > 0, and an offset
-    for the activations that have one: phi(offset + beta chi); activation is a name or an expression in chi.
+    alpha > 0, L >= 1 (or a length law p_L, such as L=1:0.2,4:0.8), nu >= 0 (inf allowed for "max"),
+    Delta >= 0, lam_k > 0, lam_v > 0, inverse temperature beta > 0, and an offset
+    for the activations that have one: phi(offset + beta chi); activation is a name or an expression
+    in chi.
 Free energy
-    e = extr sum_a [(V_a q_a_hat - q_a V_a_hat)/2 + m_a m_a_hat - (m_a_hat^2 + q_a_hat)/(2(lam_a + V_a_hat))] + alpha E[M],
-    M the Moreau envelope of the loss at omega_a,l = m_a x*_a,l + sqrt(q_a - m_a^2) xi_a,l; of several branches the lowest e is the minimiser.
+    e = extr sum_a [(V_a q_a_hat - q_a V_a_hat)/2 + m_a m_a_hat - (m_a_hat^2 + q_a_hat)/(2(lam_a +
+    V_a_hat))] + alpha E[M], M the Moreau envelope of the loss at omega_a,l = m_a x*_a,l + sqrt(q_a
+    - m_a^2) xi_a,l; of several branches the lowest e is the minimiser.
 Observables
-    risk (mean squared test error, label noise included), training_loss (mean squared training residual, no 1/2),
-    energy (alpha training_loss/2 + sum_a lam_a q_a/2, the minimised objective per D), replicon, V_a_hat by linear response.
+    risk (mean squared test error, label noise included), training_loss (mean squared training
+    residual, no 1/2), energy (alpha training_loss/2 + sum_a lam_a q_a/2, the minimised objective
+    per D), replicon, V_a_hat by linear response.
 Exact?
-    Replica symmetric; exact only where the replicon is below 1 and the landscape has one valley (the problem is not convex).
+    Replica symmetric; exact only where the replicon is below 1 and the landscape has one valley
+    (the problem is not convex).
 Accuracy
     Quasi-Monte Carlo, moment-matched; twice the standard error over independent scrambles.
 Limits
@@ -32,7 +38,16 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from ..calculus.envelope import PRESENT, AtProx, BasinChange, ForceDivergence, ForceResponse, MoreauEnvelope, ProxFailure, TeacherAverage
+from ..calculus.envelope import (
+    PRESENT,
+    AtProx,
+    BasinChange,
+    ForceDivergence,
+    ForceResponse,
+    MoreauEnvelope,
+    ProxFailure,
+    TeacherAverage,
+)
 from ..calculus.special_functions import LogSumExp
 from ..model import Model
 from ..quantities import Quantity, conjugate, quantity
@@ -44,17 +59,35 @@ CHI, Z = sp.IndexedBase("chi"), sp.IndexedBase("z")
 TEACHER = {"k": sp.IndexedBase("chi_star"), "v": sp.IndexedBase("z_star")}
 XI = {"k": sp.IndexedBase("xi_k"), "v": sp.IndexedBase("xi_v")}
 LABEL_NOISE = sp.Symbol("xi_y", real=True)
-TEMPERATURE = Quantity("beta", r"\beta", 0, open_low=True, meaning="inverse temperature of the attention", default=1.0)
+TEMPERATURE = Quantity(
+    "beta", r"\beta", 0, open_low=True, meaning="inverse temperature of the attention", default=1.0
+)
 OFFSET = Quantity("offset", "b", meaning="offset of the activation", default=0.0)
-SUPPORTED = ("softmax", "linear", "linear_pure", "erf", "erf_odd", "softplus", "softplus_elementwise", "sigmoid", "relu")
+SUPPORTED = (
+    "softmax",
+    "linear",
+    "linear_pure",
+    "erf",
+    "erf_odd",
+    "softplus",
+    "softplus_elementwise",
+    "sigmoid",
+    "relu",
+)
 
 
 def _quantities() -> dict[str, Quantity]:
     overlaps = {}
     for a, what in (("k", "key"), ("v", "value")):
-        overlaps[f"m_{a}"] = Quantity(f"m_{a}", f"m_{a}", scaling="per D", meaning=f"{what} overlap with the teacher, w.w*/D")
-        overlaps[f"q_{a}"] = Quantity(f"q_{a}", f"q_{a}", 0, scaling="per D", meaning=f"squared {what} norm, |w|^2/D")
-        overlaps[f"V_{a}"] = Quantity(f"V_{a}", f"V_{a}", 0, open_low=True, scaling="per D", meaning=f"{what} susceptibility")
+        overlaps[f"m_{a}"] = Quantity(
+            f"m_{a}", f"m_{a}", scaling="per D", meaning=f"{what} overlap with the teacher, w.w*/D"
+        )
+        overlaps[f"q_{a}"] = Quantity(
+            f"q_{a}", f"q_{a}", 0, scaling="per D", meaning=f"squared {what} norm, |w|^2/D"
+        )
+        overlaps[f"V_{a}"] = Quantity(
+            f"V_{a}", f"V_{a}", 0, open_low=True, scaling="per D", meaning=f"{what} susceptibility"
+        )
     return overlaps
 
 
@@ -70,8 +103,15 @@ def attention(act: Activation, chi: sp.Expr, count: sp.Expr, masked: bool = Fals
     return here * phi / sp.Sum(here * phi, (TOKEN, 1, count))
 
 
-def build(activation: str = "softmax", rule: str = "spiked", normalised: str = "false", L: str | None = None) -> Model:
-    """The model of one ``activation`` and location ``rule``; ``L`` is the text of a length law, or None for the control L."""
+def build(
+    activation: str = "softmax",
+    rule: str = "spiked",
+    normalised: str = "false",
+    L: str | None = None,
+) -> Model:
+    """The model of one ``activation`` and location ``rule``; ``L`` is the text of a length law, or
+    None for the control L.
+    """
     act = activation_of(activation, normalised == "true")
     law = None if L is None else read_law(L)
     count = LENGTH.symbol if law is None else sp.Integer(law[-1][0])
@@ -81,33 +121,87 @@ def build(activation: str = "softmax", rule: str = "spiked", normalised: str = "
     conjugates = {name: conjugate(q) for name, q in overlaps.items()}
     hat = {name: q.symbol for name, q in conjugates.items()}
     alpha = quantity("alpha")
-    ridge = {a: Quantity(f"lam_{a}", rf"\lambda_{a}", 0, open_low=True, meaning=f"{w} ridge strength") for a, w in (("k", "key"), ("v", "value"))}
+    ridge = {
+        a: Quantity(f"lam_{a}", rf"\lambda_{a}", 0, open_low=True, meaning=f"{w} ridge strength")
+        for a, w in (("k", "key"), ("v", "value"))
+    }
     lam = {a: q.symbol for a, q in ridge.items()}
     spike = quantity("nu", infinite=True) if rule == "max" else SPIKE
 
     def average(body: sp.Expr) -> sp.Expr:
-        return TeacherAverage(body, TOKEN, count, [LABEL_NOISE], [TEACHER["k"], TEACHER["v"], XI["k"], XI["v"]], rule, spike.symbol)
+        return TeacherAverage(
+            body,
+            TOKEN,
+            count,
+            [LABEL_NOISE],
+            [TEACHER["k"], TEACHER["v"], XI["k"], XI["v"]],
+            rule,
+            spike.symbol,
+        )
 
-    omega = {a: x[f"m_{a}"] * TEACHER[a][TOKEN] + sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) * XI[a][TOKEN] for a in "kv"}
+    omega = {
+        a: x[f"m_{a}"] * TEACHER[a][TOKEN] + sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) * XI[a][TOKEN]
+        for a in "kv"
+    }
+
     def sigma(chi: sp.Expr) -> sp.Expr:
         return attention(act, chi, count, law is not None)
 
-    residual = TEACHER["v"][1] + sp.sqrt(NOISE.symbol) * LABEL_NOISE - sp.Sum(sigma(CHI[TOKEN]) * Z[TOKEN], every)
-    envelope = MoreauEnvelope(residual**2 / 2, TOKEN, count, [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")])
+    residual = (
+        TEACHER["v"][1]
+        + sp.sqrt(NOISE.symbol) * LABEL_NOISE
+        - sp.Sum(sigma(CHI[TOKEN]) * Z[TOKEN], every)
+    )
+    envelope = MoreauEnvelope(
+        residual**2 / 2,
+        TOKEN,
+        count,
+        [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")],
+    )
     return Model(
         name="slr-erm",
-        title=f"Trained attention on single-location regression ({activation}, {rule}{'' if L is None else f', L ~ {L}'})",
-        setting="f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k, v minimise\n"
-        "sum_mu (y_mu - f(X_mu))^2/2 + lam_k |k|^2/2 + lam_v |v|^2/2 over N = alpha D samples of the data of slr-bayes.",
+        title=(
+            f"Trained attention on single-location regression ({activation},"
+            f" {rule}{'' if L is None else f', L ~ {L}'})"
+        ),
+        setting=(
+            "f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k, v"
+            " minimise\nsum_mu (y_mu - f(X_mu))^2/2 + lam_k |k|^2/2 + lam_v |v|^2/2 over N = alpha"
+            " D samples of the data of slr-bayes."
+        ),
         overlaps=tuple(overlaps.values()),
         conjugates=tuple(conjugates.values()),
-        controls=(alpha, *(() if law else (LENGTH,)), spike, NOISE, *ridge.values(), TEMPERATURE, *((OFFSET,) if act.offset else ())),
-        prior=sp.Add(*(-(hat[f"m_{a}"] ** 2 / 2 + hat[f"q_{a}"] / 2) / (lam[a] + hat[f"V_{a}"]) for a in "kv")),
-        coupling=sp.Add(*((x[f"V_{a}"] * hat[f"q_{a}"] - x[f"q_{a}"] * hat[f"V_{a}"]) / 2 + x[f"m_{a}"] * hat[f"m_{a}"] for a in "kv")),
+        controls=(
+            alpha,
+            *(() if law else (LENGTH,)),
+            spike,
+            NOISE,
+            *ridge.values(),
+            TEMPERATURE,
+            *((OFFSET,) if act.offset else ()),
+        ),
+        prior=sp.Add(
+            *(
+                -(hat[f"m_{a}"] ** 2 / 2 + hat[f"q_{a}"] / 2) / (lam[a] + hat[f"V_{a}"])
+                for a in "kv"
+            )
+        ),
+        coupling=sp.Add(
+            *(
+                (x[f"V_{a}"] * hat[f"q_{a}"] - x[f"q_{a}"] * hat[f"V_{a}"]) / 2
+                + x[f"m_{a}"] * hat[f"m_{a}"]
+                for a in "kv"
+            )
+        ),
         channel=alpha.symbol * average(envelope),
         best="smallest",
         observables=_observables(sigma(omega["k"]), every, average, envelope, x, lam, alpha.symbol),
-        units={"risk": "y^2", "training_loss": "y^2", "generalisation_gap": "y^2", "energy": "y^2 per D"},
+        units={
+            "risk": "y^2",
+            "training_loss": "y^2",
+            "generalisation_gap": "y^2",
+            "energy": "y^2 per D",
+        },
         latex={"risk": "R", "training_loss": r"\mathbb E[r^2]", "energy": "e"},
         starts=_starts(lam, alpha.symbol),
         options={"activation": activation, "rule": rule}
@@ -116,14 +210,25 @@ def build(activation: str = "softmax", rule: str = "spiked", normalised: str = "
         path="proximal",
         accuracy=1e-2,
         notes={
-            "f and prox": "f_a[l] = (x_a[l] - omega_a[l])/V_a at the minimiser (prox) of the envelope; div_f and response are its linear response",
-            "Exact?": "replica symmetric; expect simulations to agree where the replicon is below 1",
-            "Accuracy": "quasi-Monte Carlo: twice the standard error over scrambles (the replicon's at fixed overlaps)",
+            "f and prox": (
+                "f_a[l] = (x_a[l] - omega_a[l])/V_a at the minimiser (prox) of the envelope; div_f"
+                " and response are its linear response"
+            ),
+            "Exact?": (
+                "replica symmetric; expect simulations to agree where the replicon is below 1"
+            ),
+            "Accuracy": (
+                "quasi-Monte Carlo: twice the standard error over scrambles (the replicon's at"
+                " fixed overlaps)"
+            ),
             "Limits": "L = 1 softmax: ridge regression",
         },
         sources=(
             "theory.md section 5 (derived for this project)",
-            "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936, section 2",
+            (
+                "Statistical Advantage of Softmax Attention: Insights from Single-Location"
+                " Regression, arXiv 2509.21936, section 2"
+            ),
         ),
     )
 
@@ -140,17 +245,24 @@ def _observables(
     lam: Symbols,
     alpha: sp.Symbol,
 ) -> dict[str, sp.Expr]:
-    """Test error with the value fields integrated out (theory.md section 3), training error, stability."""
+    """Test error with the value fields integrated out (theory.md section 3), training error,
+    stability.
+    """
     mass = average(sp.Sum(sp.KroneckerDelta(TOKEN, 1) * sigma, every))
     risk = 1 + NOISE.symbol - 2 * x["m_v"] * mass + x["q_v"] * average(sp.Sum(sigma**2, every))
     training = 2 * average(AtProx(envelope.loss, envelope))
-    t = [[alpha * x[f"V_{a}"] ** 2 * average(ForceResponse(envelope, i, j)) for j in (0, 1)] for i, a in enumerate("kv")]
+    t = [
+        [alpha * x[f"V_{a}"] ** 2 * average(ForceResponse(envelope, i, j)) for j in (0, 1)]
+        for i, a in enumerate("kv")
+    ]
     return {
         "risk": risk,
         "training_loss": training,
         "energy": alpha * training / 2 + (lam["k"] * x["q_k"] + lam["v"] * x["q_v"]) / 2,
         # Spectral radius of a 2 x 2 matrix with entries >= 0.
-        "replicon": (t[0][0] + t[1][1] + sp.sqrt((t[0][0] - t[1][1]) ** 2 + 4 * t[0][1] * t[1][0])) / 2,
+        "replicon": (
+            (t[0][0] + t[1][1] + sp.sqrt((t[0][0] - t[1][1]) ** 2 + 4 * t[0][1] * t[1][0])) / 2
+        ),
         "generalisation_gap": risk - training,
         "attention_overlap": x["m_k"] / sp.sqrt(x["q_k"]),
         "value_overlap": x["m_v"] / sp.sqrt(x["q_v"]),
@@ -163,9 +275,11 @@ def _observables(
 
 
 def _starts(lam: dict[str, sp.Expr], alpha: sp.Expr) -> dict[str, dict[str, float | sp.Expr]]:
-    """Nearly blind, and near the teacher; with the susceptibility of ridge regression on 1 + alpha/10 samples per dimension.
+    """Nearly blind, and near the teacher; with the susceptibility of ridge regression on 1 +
+    alpha/10 samples per dimension.
 
-    Without the alpha the first step is so long at large alpha that a susceptibility becomes negative.
+    Without the alpha the first step is so long at large alpha that a susceptibility becomes
+    negative.
     """
     uninformed, informed = {}, {}
     for a in "kv":

@@ -1,7 +1,8 @@
 r"""Rank-one matrix estimation with a +-1 signal.
 
 Setting
-    Y = sqrt(snr/d) x x^T + symmetric Gaussian noise, x in {-1, +1}^d; the Bayes-optimal estimate of x.
+    Y = sqrt(snr/d) x x^T + symmetric Gaussian noise, x in {-1, +1}^d; the Bayes-optimal estimate of
+    x.
 Overlaps
     q in [0, 1], per d: overlap of the estimate with the signal.
 Controls
@@ -36,7 +37,9 @@ def build() -> Model:
     return Model(
         name="spiked-wigner",
         title="Rank-one matrix estimation (spiked Wigner, +-1 prior)",
-        setting="Y = sqrt(snr/d) x x^T + Gaussian noise, x in {-1, +1}^d; Bayes-optimal estimate of x.",
+        setting=(
+            "Y = sqrt(snr/d) x x^T + Gaussian noise, x in {-1, +1}^d; Bayes-optimal estimate of x."
+        ),
         overlaps=(q,),
         conjugates=(hat,),
         controls=(snr,),
@@ -47,8 +50,17 @@ def build() -> Model:
         units={"mse": "1"},
         latex={"mse": r"\mathrm{MSE}"},
         starts={"uninformed": {"q": 1e-3}, "informed": {"q": 1.0}},
-        notes={"Exact?": "Bayes-optimal (Nishimori)", "Accuracy": "trapezoid, 1e-12", "Limits": "q = 0 for snr < 1"},
-        sources=("Lesieur, Krzakala, Zdeborova, J. Stat. Mech. (2017) 073403, section 3 (their Delta is 1/snr)",),
+        notes={
+            "Exact?": "Bayes-optimal (Nishimori)",
+            "Accuracy": "trapezoid, 1e-12",
+            "Limits": "q = 0 for snr < 1",
+        },
+        sources=(
+            (
+                "Lesieur, Krzakala, Zdeborova, J. Stat. Mech. (2017) 073403, section 3 (their Delta"
+                " is 1/snr)"
+            ),
+        ),
     )
 
 

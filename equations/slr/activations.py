@@ -5,7 +5,8 @@ A name of the table, or an expression in chi:
 normalised:   sigma_l = phi(c chi_l) / sum_l' phi(c chi_l')
 elementwise:  sigma_l = phi(b + c chi_l)
 
-``relu`` is elementwise: normalised, it is 0/0 where every chi_l is negative, and a trained one could not be defined there.
+``relu`` is elementwise: normalised, it is 0/0 where every chi_l is negative, and a trained one
+could not be defined there.
 """
 
 from __future__ import annotations
@@ -72,14 +73,30 @@ def read_expression(text: str) -> sp.Expr:
     """phi(chi) from text."""
     try:
         expr = parse_expr(text, local_dict=dict(WORDS))
-    except Exception as problem:  # parse_expr evaluates what it is given, and any exception can come out of it
-        raise ValueError(f"cannot read the activation {text!r} ({problem}): write a SymPy expression in chi, such as 1 + tanh(chi)") from None
+    except (
+        Exception
+    ) as problem:  # parse_expr evaluates what it is given, and any exception can come out of it
+        raise ValueError(
+            f"cannot read the activation {text!r} ({problem}): write a SymPy expression in chi,"
+            " such as 1 + tanh(chi)"
+        ) from None
     if not isinstance(expr, sp.Expr):
-        raise ValueError(f"the activation {text!r} is not a number: write a SymPy expression in chi, such as 1 + tanh(chi)")
-    expr = expr.subs({s: CHI for s in expr.free_symbols if s.name == "chi"})  # an expression made in Python has its own chi
-    strangers = sorted({str(s) for s in expr.free_symbols - {CHI}} | {str(f.func) for f in expr.atoms(AppliedUndef)})
+        raise ValueError(
+            f"the activation {text!r} is not a number: write a SymPy expression in chi, such as 1 +"
+            " tanh(chi)"
+        )
+    expr = expr.subs(
+        {s: CHI for s in expr.free_symbols if s.name == "chi"}
+    )  # an expression made in Python has its own chi
+    strangers = sorted(
+        {str(s) for s in expr.free_symbols - {CHI}}
+        | {str(f.func) for f in expr.atoms(AppliedUndef)}
+    )
     if strangers:
-        raise ValueError(f"the activation {text!r} contains {', '.join(strangers)}: write it in chi alone (beta and offset are controls)")
+        raise ValueError(
+            f"the activation {text!r} contains {', '.join(strangers)}: write it in chi alone (beta"
+            " and offset are controls)"
+        )
     if not expr.has(CHI):
         raise ValueError(f"the activation {text!r} does not depend on chi")
     return expr
@@ -89,7 +106,10 @@ def activation_of(text: str, normalised: bool) -> Activation:
     """The activation of a name, or of an expression in chi."""
     if text in ACTIVATIONS:
         if normalised:
-            raise ValueError(f"the activation {text} is what it is: normalised goes with an expression in chi, such as exp(chi)")
+            raise ValueError(
+                f"the activation {text} is what it is: normalised goes with an expression in chi,"
+                " such as exp(chi)"
+            )
         return ACTIVATIONS[text]
     expr = read_expression(text)
     return Activation(text, lambda x: expr.subs(CHI, x), normalised=normalised, offset=True)

@@ -1,4 +1,5 @@
-"""What the single-location models share: token fields and their law, planted by an exponential tilt.
+"""What the single-location models share: token fields and their law, planted by an exponential
+tilt.
 
 Source: [SLR] arXiv 2509.21936, section 2 (their Delta^2 is our Delta, their g_nu is L w_eps).
 """
@@ -12,7 +13,10 @@ from ..calculus.gaussian import tilt
 from ..quantities import quantity
 from .laws import Classes
 
-PAPER = "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv 2509.21936"
+PAPER = (
+    "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv"
+    " 2509.21936"
+)
 TOKEN = sp.Symbol("l", integer=True, positive=True)
 LABEL = sp.Symbol("y", real=True)
 KEY_FIELD, VALUE_FIELD = sp.IndexedBase("omega_k"), sp.IndexedBase("omega_v")
@@ -20,7 +24,9 @@ LENGTH, SPIKE, NOISE = (quantity(name) for name in ("L", "nu", "Delta"))
 
 
 def key_law(q_k: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], tuple[sp.Expr, sp.Expr]]:
-    """Laws of the key field of the planted token and of any other: N(0, q_k) tilted by e^{sqrt(nu) omega}."""
+    """Laws of the key field of the planted token and of any other: N(0, q_k) tilted by e^{sqrt(nu)
+    omega}.
+    """
     free = (sp.S.Zero, q_k)
     return tilt(free, sp.sqrt(SPIKE.symbol))[1], free
 
@@ -29,15 +35,31 @@ Focus = tuple[sp.Expr, ...]
 """(centre, width) of a narrow feature in a token field, or ()."""
 
 
-def key_average(body: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()) -> TokenAverage:
+def key_average(
+    body: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()
+) -> TokenAverage:
     """E[body] over the key fields alone."""
     planted, free = key_law(q_k)
-    return TokenAverage(body, TOKEN, LENGTH.symbol, [], [(KEY_FIELD, *planted, *focus)], [(KEY_FIELD, *free, *focus)], classes)
+    return TokenAverage(
+        body,
+        TOKEN,
+        LENGTH.symbol,
+        [],
+        [(KEY_FIELD, *planted, *focus)],
+        [(KEY_FIELD, *free, *focus)],
+        classes,
+    )
 
 
-def attention_weight(phi: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()) -> TokenAverage:
-    """E[sigma_eps], sigma_l = phi_l/sum phi: the mean weight on the relevant token; ``phi`` in omega_k[l] (and log_p[l])."""
-    return key_average(phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k, focus, classes)
+def attention_weight(
+    phi: sp.Expr, q_k: sp.Expr, focus: Focus = (), classes: Classes = ()
+) -> TokenAverage:
+    """E[sigma_eps], sigma_l = phi_l/sum phi: the mean weight on the relevant token; ``phi`` in
+    omega_k[l] (and log_p[l]).
+    """
+    return key_average(
+        phi.subs(TOKEN, 1) / sp.Sum(phi, (TOKEN, 1, LENGTH.symbol)), q_k, focus, classes
+    )
 
 
 def attention_square(phi: sp.Expr, q_k: sp.Expr, focus: Focus = ()) -> TokenAverage:

@@ -1,8 +1,9 @@
 """Laws of the sequence length, p_L, and of the location, p_eps, as exact numbers.
 
-Every channel average of a model with random length is sum_L p_L (...)_L, a sum over the law. The order of the tokens carries
-nothing, so a law of the location is a list of classes (number of tokens, probability of each); a token that is never the
-location shows nothing of it and is left out. Source: theory.md section 1.
+Every channel average of a model with random length is sum_L p_L (...)_L, a sum over the law. The
+order of the tokens carries nothing, so a law of the location is a list of classes (number of
+tokens, probability of each); a token that is never the location shows nothing of it and is left
+out. Source: theory.md section 1.
 """
 
 from __future__ import annotations
@@ -36,20 +37,35 @@ def read_law(value: Any) -> Law:
         if length in law:
             raise ValueError(f"the length law gives L = {length} twice: give each length once")
         if length < 1 or probability < 0:
-            raise ValueError(f"the length law has L = {length} with probability {probability}: lengths start at 1, probabilities at 0")
+            raise ValueError(
+                f"the length law has L = {length} with probability {probability}: lengths start at"
+                " 1, probabilities at 0"
+            )
         law[length] = probability
     total = sum(law.values())
     if abs(total - 1) > ROUNDING:
-        raise ValueError(f"the length law sums to {float(total):.10g}: its probabilities must sum to one")
+        raise ValueError(
+            f"the length law sums to {float(total):.10g}: its probabilities must sum to one"
+        )
     return tuple((length, p / total) for length, p in sorted(law.items()) if p > 0)
 
 
 def _pairs(value: Any) -> list[tuple[int, sp.Rational]]:
-    entries = value.items() if isinstance(value, Mapping) else [part.split(":") for part in str(value).split(",")]
+    entries = (
+        value.items()
+        if isinstance(value, Mapping)
+        else [part.split(":") for part in str(value).split(",")]
+    )
     try:
-        return [(_whole(length), sp.Rational(str(probability).strip())) for length, probability in entries]
+        return [
+            (_whole(length), sp.Rational(str(probability).strip()))
+            for length, probability in entries
+        ]
     except (ValueError, TypeError, ZeroDivisionError):
-        raise ValueError(f"cannot read the length law {value!r}: write length:probability pairs, such as 1:0.2,4:0.8") from None
+        raise ValueError(
+            f"cannot read the length law {value!r}: write length:probability pairs, such as"
+            " 1:0.2,4:0.8"
+        ) from None
 
 
 def _whole(length: Any) -> int:
@@ -66,12 +82,22 @@ def law_option(value: Any) -> str | None:
 
 def averaged(expr: sp.Expr, law: Law | None, length: sp.Symbol) -> sp.Expr:
     """sum_L p_L expr(L); ``expr`` itself without a law."""
-    return expr if law is None else sp.Add(*(p * expr.xreplace({length: sp.Integer(n)}) for n, p in law))
+    return (
+        expr
+        if law is None
+        else sp.Add(*(p * expr.xreplace({length: sp.Integer(n)}) for n, p in law))
+    )
 
 
 def at_longest(expr: sp.Expr, law: Law | None, length: sp.Symbol) -> sp.Expr:
-    """``expr`` at the largest length of the law: what sizes of node sets and ranges of integrals need."""
-    return sp.sympify(expr) if law is None else sp.sympify(expr).xreplace({length: sp.Integer(law[-1][0])})
+    """``expr`` at the largest length of the law: what sizes of node sets and ranges of integrals
+    need.
+    """
+    return (
+        sp.sympify(expr)
+        if law is None
+        else sp.sympify(expr).xreplace({length: sp.Integer(law[-1][0])})
+    )
 
 
 # the location ------------------------------------------------------------------------------------
@@ -81,7 +107,8 @@ Classes = tuple[tuple[int, sp.Rational], ...]
 
 
 def read_location(value: Any) -> Classes:
-    """A law from a list of probabilities, one per token, or from text such as "0.5,0.3,0.2"; "0.2x4" stands for four tokens of 0.2 each.
+    """A law from a list of probabilities, one per token, or from text such as "0.5,0.3,0.2";
+    "0.2x4" stands for four tokens of 0.2 each.
 
     Raises
     ------
@@ -91,20 +118,33 @@ def read_location(value: Any) -> Classes:
     counts: dict[sp.Rational, int] = {}
     for count, probability in _entries(value):
         if probability < 0 or count < 1:
-            raise ValueError(f"the location law has {count} tokens of probability {probability}: probabilities start at 0, numbers of tokens at 1")
+            raise ValueError(
+                f"the location law has {count} tokens of probability {probability}: probabilities"
+                " start at 0, numbers of tokens at 1"
+            )
         counts[probability] = counts.get(probability, 0) + count
     total = sum(count * p for p, count in counts.items())
     if abs(total - 1) > ROUNDING:
-        raise ValueError(f"the location law sums to {float(total):.10g}: the probabilities of its tokens must sum to one")
+        raise ValueError(
+            f"the location law sums to {float(total):.10g}: the probabilities of its tokens must"
+            " sum to one"
+        )
     return tuple((counts[p], p / total) for p in sorted(counts, reverse=True))
 
 
 def _entries(value: Any) -> list[tuple[int, sp.Rational]]:
-    entries = value if isinstance(value, Sequence) and not isinstance(value, str) else str(value).split(",")
+    entries = (
+        value
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else str(value).split(",")
+    )
     try:
         return [_entry(str(entry)) for entry in entries]
     except (ValueError, TypeError, ZeroDivisionError):
-        raise ValueError(f"cannot read the location law {value!r}: write one probability per token, such as 0.5,0.3,0.2 or 0.6,0.1x4") from None
+        raise ValueError(
+            f"cannot read the location law {value!r}: write one probability per token, such as"
+            " 0.5,0.3,0.2 or 0.6,0.1x4"
+        ) from None
 
 
 def _entry(text: str) -> tuple[int, sp.Rational]:

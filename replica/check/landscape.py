@@ -1,6 +1,8 @@
-"""Which branch of the theory a local algorithm reaches: optimisers on trained attention, message passing on the posterior.
+"""Which branch of the theory a local algorithm reaches: optimisers on trained attention, message
+passing on the posterior.
 
-Runs and branches are compared by their cosines with the teacher, c_a = m_a/sqrt(q_a); a run counts for the nearest branch within ``within``.
+Runs and branches are compared by their cosines with the teacher, c_a = m_a/sqrt(q_a); a run counts
+for the nearest branch within ``within``.
 """
 
 from __future__ import annotations
@@ -28,17 +30,23 @@ NONE = "none"
 
 
 def branches(model: str, given: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Cosines of every solution of ``slr-erm`` or ``slr-bayes``, by the names of the starts that lead to it."""
+    """Cosines of every solution of ``slr-erm`` or ``slr-bayes``, by the names of the starts that
+    lead to it.
+    """
     return cosines_of(solve(model, **given))
 
 
 def cosines_of(solution: Solution) -> dict[str, tuple[float, float]]:
-    """(c_k, c_v) of the branches that are solutions; for the posterior mean m = q, so c = sqrt(q)."""
+    """(c_k, c_v) of the branches that are solutions; for the posterior mean m = q, so
+    c = sqrt(q).
+    """
     found = {}
     for branch in solution.branches:
         if branch.ok:
             x = branch.overlaps
-            found[branch.start] = tuple(float(_cosine(x.get(f"m_{a}", x[f"q_{a}"]), x[f"q_{a}"])) for a in "kv")
+            found[branch.start] = tuple(
+                float(_cosine(x.get(f"m_{a}", x[f"q_{a}"]), x[f"q_{a}"])) for a in "kv"
+            )
     return found  # type: ignore[return-value]
 
 
@@ -48,10 +56,15 @@ def _cosine(m: Any, q: Any) -> Any:
 
 
 def reached(
-    algorithm: str, given: Mapping[str, Any], theory: Mapping[str, tuple[float, float]], within: float = WITHIN, tell: Told = lambda _: None,
+    algorithm: str,
+    given: Mapping[str, Any],
+    theory: Mapping[str, tuple[float, float]],
+    within: float = WITHIN,
+    tell: Told = lambda _: None,
     **options: Any,
-) -> xr.Dataset:  # fmt: skip
-    """Run an algorithm from a blind and from an informed start, and say which of the branches each run ends at.
+) -> xr.Dataset:
+    """Run an algorithm from a blind and from an informed start, and say which of the branches each
+    run ends at.
 
     Parameters
     ----------
@@ -63,21 +76,35 @@ def reached(
     within : float
         Distance in the plane of the cosines up to which a branch counts as reached.
     **options
-        ``sizes``, ``trials`` and ``seed``, as of ``replica check``; trial i has the same data whatever the algorithm.
+        ``sizes``, ``trials`` and ``seed``, as of ``replica check``; trial i has the same data
+        whatever the algorithm.
 
     Returns
     -------
     xarray.Dataset
-        Over (start, size, trial): ``cosine_k``, ``cosine_v``, ``risk``, ``steps``, ``converged``, ``branch`` (a name or "none") and ``distance``.
+        Over (start, size, trial): ``cosine_k``, ``cosine_v``, ``risk``, ``steps``, ``converged``,
+        ``branch`` (a name or "none") and ``distance``.
     """
     if algorithm not in ALGORITHMS:
         raise InputError(f"there is no algorithm {algorithm!r}: {nearest(algorithm, ALGORITHMS)}")
-    starts, results = _messages(dict(given), tell, options) if algorithm == MESSAGES else _fits(algorithm, dict(given), tell, options)
+    starts, results = (
+        _messages(dict(given), tell, options)
+        if algorithm == MESSAGES
+        else _fits(algorithm, dict(given), tell, options)
+    )
     found = {f"cosine_{a}": _cosine(results[f"m_{a}"], results[f"q_{a}"]) for a in "kv"}
     names, distance = _nearest(np.stack([found[c] for c in COSINES], axis=-1), theory, within)
-    found |= {"risk": results["risk"], "steps": results["steps"], "converged": results["ended"] == 0, "branch": names, "distance": distance}
+    found |= {
+        "risk": results["risk"],
+        "steps": results["steps"],
+        "converged": results["ended"] == 0,
+        "branch": names,
+        "distance": distance,
+    }
     variables = {name: (("start", "size", "trial"), values) for name, values in found.items()}
-    return xr.Dataset(variables, {"start": starts, "size": list(plan(**options).sizes)}, {"algorithm": algorithm})
+    return xr.Dataset(
+        variables, {"start": starts, "size": list(plan(**options).sizes)}, {"algorithm": algorithm}
+    )
 
 
 Runs = tuple[list[str], dict[str, np.ndarray]]
@@ -90,12 +117,21 @@ def _fits(method: str, given: dict[str, Any], tell: Told, options: dict[str, Any
 
 
 def _messages(given: dict[str, Any], tell: Told, options: dict[str, Any]) -> Runs:
-    runs = [state_evolution.simulate(state_evolution.plan(given, start=start, **options), tell) for start in state_evolution.STARTS]
-    return list(state_evolution.STARTS), {name: np.stack([r[name] for r in runs]) for name in runs[0]}
+    runs = [
+        state_evolution.simulate(state_evolution.plan(given, start=start, **options), tell)
+        for start in state_evolution.STARTS
+    ]
+    return list(state_evolution.STARTS), {
+        name: np.stack([r[name] for r in runs]) for name in runs[0]
+    }
 
 
-def _nearest(points: np.ndarray, theory: Mapping[str, tuple[float, float]], within: float) -> tuple[np.ndarray, np.ndarray]:
-    """Name of the branch nearest to each of ``points`` (..., 2) ("none" beyond ``within``), and its distance (inf without a branch)."""
+def _nearest(
+    points: np.ndarray, theory: Mapping[str, tuple[float, float]], within: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Name of the branch nearest to each of ``points`` (..., 2) ("none" beyond ``within``), and its
+    distance (inf without a branch).
+    """
     if not theory:
         return np.full(points.shape[:-1], NONE), np.full(points.shape[:-1], np.inf)
     distances = np.linalg.norm(points[..., None, :] - np.array(list(theory.values())), axis=-1)
@@ -105,7 +141,9 @@ def _nearest(points: np.ndarray, theory: Mapping[str, tuple[float, float]], with
 
 
 def counts(found: xr.Dataset, theory: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per start and size: how many runs ended at each branch or at none, how many did not converge, and medians."""
+    """One row per start and size: how many runs ended at each branch or at none, how many did not
+    converge, and medians.
+    """
     rows = []
     for start in found["start"].values:
         for size in found["size"].values:
@@ -113,5 +151,10 @@ def counts(found: xr.Dataset, theory: Sequence[str]) -> list[dict[str, Any]]:
             ended = {name: int((here["branch"] == name).sum()) for name in (*theory, NONE)}
             middle = {name: float(here[name].median()) for name in (*COSINES, "risk", "distance")}
             failed = int((~here["converged"]).sum())
-            rows.append({"algorithm": found.attrs["algorithm"], "start": str(start), "D": int(size)} | ended | {"unconverged": failed} | middle)
+            rows.append(
+                {"algorithm": found.attrs["algorithm"], "start": str(start), "D": int(size)}
+                | ended
+                | {"unconverged": failed}
+                | middle
+            )
     return rows

@@ -1,4 +1,6 @@
-"""A user's own simulations against the theory: a table with the controls, what was measured, and its error if known."""
+"""A user's own simulations against the theory: a table with the controls, what was measured, and
+its error if known.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ ERROR = "error"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the file: its model at its controls, the measured values and their errors (NaN if not given)."""
+    """One line of the file: its model at its controls, the measured values and their errors (NaN if
+    not given).
+    """
 
     line: int
     model: Model
@@ -37,12 +41,14 @@ class Row:
 
 
 def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
-    """The rows of a CSV file; the model (if None) is named in a column, and controls that are the same for all rows may come from ``given``.
+    """The rows of a CSV file; the model (if None) is named in a column, and controls that are the
+    same for all rows may come from ``given``.
 
     Raises
     ------
     InputError
-        The file cannot be read, a column is neither a control, an option nor measurable, or a number is missing.
+        The file cannot be read, a column is neither a control, an option nor measurable, or a
+        number is missing.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -52,7 +58,10 @@ def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise InputError(f"cannot read {path}: {problem}") from None
     if not lines:
-        raise InputError(f"{path} has no rows: the first line names the columns, each other line is one measurement")
+        raise InputError(
+            f"{path} has no rows: the first line names the columns, each other line is one"
+            " measurement"
+        )
     if len({line.get("model") for _, line in lines}) > 1:
         raise InputError(f"{path} has more than one model: check one at a time")
     twice = next((name for name in header if header.count(name) > 1 or name in given), None)
@@ -64,14 +73,19 @@ def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
 def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
     named = entries.pop("model", model)
     if named is None:
-        raise InputError(f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column called model")
+        raise InputError(
+            f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column"
+            " called model"
+        )
     if model is not None and named != model:
         raise InputError(f"{path} has measurements of {named}, not of {model}")
     family(named)  # refuses an unknown one
     return named
 
 
-def _row(path: Path, number: int, line: dict[Any, Any], model: str | None, given: dict[str, Any]) -> Row:
+def _row(
+    path: Path, number: int, line: dict[Any, Any], model: str | None, given: dict[str, Any]
+) -> Row:
     where = f"{path}, line {number}"
     if None in line or None in line.values():
         raise InputError(f"{where}: it has not as many entries as the first line has names")
@@ -80,11 +94,26 @@ def _row(path: Path, number: int, line: dict[Any, Any], model: str | None, given
     built = default(name, {})[0]
     measurable = [*(q.name for q in built.overlaps), *built.observables]
     found = [column for column in entries if column in measurable]
-    errors = [column for column in entries if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]]
+    errors = [
+        column
+        for column in entries
+        if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]
+    ]
     if not found:
-        raise InputError(f"{path} has no measured quantity: name a column {', '.join(measurable[:6])} or another observable of {name}")
+        raise InputError(
+            f"{path} has no measured quantity: name a column {', '.join(measurable[:6])} or another"
+            f" observable of {name}"
+        )
     try:
-        built, values = resolve(name, given | {column: value for column, value in entries.items() if column not in [*found, *errors]})
+        built, values = resolve(
+            name,
+            given
+            | {
+                column: value
+                for column, value in entries.items()
+                if column not in [*found, *errors]
+            },
+        )
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
     measured = {}
@@ -107,8 +136,16 @@ def _number(where: str, entries: dict[str, str], column: str) -> float:
     return value
 
 
-def check(path: Path, model: str | None, given: dict[str, Any], start: str = "best", tell: Told = lambda _: None) -> tuple[Report, xr.Dataset]:
-    """The rows of ``path`` against the theory at their controls, on the branch from ``start`` or the one of best free energy."""
+def check(
+    path: Path,
+    model: str | None,
+    given: dict[str, Any],
+    start: str = "best",
+    tell: Told = lambda _: None,
+) -> tuple[Report, xr.Dataset]:
+    """The rows of ``path`` against the theory at their controls, on the branch from ``start`` or
+    the one of best free energy.
+    """
     rows = read(path, model, given)
     solutions: dict[Any, Solution] = {}
     for row in rows:
@@ -120,14 +157,29 @@ def check(path: Path, model: str | None, given: dict[str, Any], start: str = "be
     varying = [n for n in rows[0].values if len({row.values.get(n) for row in rows}) > 1]
     comparisons, places = [], []
     for row, branch in zip(rows, branches, strict=True):
-        expected, scale = {**branch.overlaps, **branch.observables}, 0.5 if row.model.path == "proximal" else 1.0
+        expected, scale = (
+            {**branch.overlaps, **branch.observables},
+            0.5 if row.model.path == "proximal" else 1.0,
+        )
         where = ", ".join(f"{n}={row.values[n]:g}" for n in varying) or f"line {row.line}"
         for name, (value, error) in row.measured.items():
             theory_error, judged = scale * branch.error[name], not math.isnan(error)
-            comparisons.append(Comparison(f"{name} at {where}", expected[name], value, error, theory_error, judged=judged))
+            comparisons.append(
+                Comparison(
+                    f"{name} at {where}", expected[name], value, error, theory_error, judged=judged
+                )
+            )
             places.append((name, row))
-    reasons = {f"{b.start}: {b.status.value}" for b in branches if b.status is not Status.SUCCESSFUL}
-    report = Report(rows[0].model.name, _settings(path, given, start), tuple(comparisons), {}, reasons=tuple(sorted(reasons)))
+    reasons = {
+        f"{b.start}: {b.status.value}" for b in branches if b.status is not Status.SUCCESSFUL
+    }
+    report = Report(
+        rows[0].model.name,
+        _settings(path, given, start),
+        tuple(comparisons),
+        {},
+        reasons=tuple(sorted(reasons)),
+    )
     return report, _dataset(report, places, rows)
 
 
@@ -136,7 +188,9 @@ def _key(row: Row) -> Any:
 
 
 def branch_of(solution: Solution, start: str, where: str) -> Branch:
-    """The branch from ``start``, or with "best" that of best free energy; SolveError if it is no solution."""
+    """The branch from ``start``, or with "best" that of best free energy; SolveError if it is no
+    solution.
+    """
     if start != "best":
         branch = solution.branch(start)
     elif solution.best is None:
@@ -156,6 +210,10 @@ def _dataset(report: Report, places: list[tuple[str, Row]], rows: list[Row]) -> 
     """The comparisons with what was measured and where: ``quantity`` and ``at_<control>``."""
     labels = {q.name: {"latex": q.label, "long_name": q.meaning} for q in rows[0].model.controls}
     controls = [n for n in rows[0].values if all(n in row.values for row in rows)]
-    where = {f"at_{n}": ("comparison", [row.values[n] for _, row in places], labels[n]) for n in controls}
-    table = report.to_dataset().assign({"quantity": ("comparison", [name for name, _ in places])} | where)
+    where = {
+        f"at_{n}": ("comparison", [row.values[n] for _, row in places], labels[n]) for n in controls
+    }
+    table = report.to_dataset().assign(
+        {"quantity": ("comparison", [name for name, _ in places])} | where
+    )
     return table.assign_attrs(metadata(rows[0].model, rows[0].values) | table.attrs)

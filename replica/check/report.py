@@ -12,17 +12,28 @@ from rich.table import Table
 
 LIMIT = 4.0
 """|z| above which theory and simulation disagree."""
-COLUMNS = ("theory", "theory_error", "mean", "standard_error", "extrapolated", "extrapolated_error", "residual", "z")
+COLUMNS = (
+    "theory",
+    "theory_error",
+    "mean",
+    "standard_error",
+    "extrapolated",
+    "extrapolated_error",
+    "residual",
+    "z",
+)
 NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One quantity: theory and the error of the theory, mean over independent trials and its standard error.
+    """One quantity: theory and the error of the theory, mean over independent trials and its
+    standard error.
 
-    z = (value - theory)/sqrt(error^2 + theory_error^2) with the value extrapolated to D = infinity and its error where there is one,
-    else the mean and its standard error. ``sizes`` lists (D, mean, standard error), the largest D being that of ``mean``.
-    What was measured without an error cannot be ``judged``.
+    z = (value - theory)/sqrt(error^2 + theory_error^2) with the value extrapolated to D = infinity
+    and its error where there is one, else the mean and its standard error. ``sizes`` lists (D,
+    mean, standard error), the largest D being that of ``mean``. What was measured without an error
+    cannot be ``judged``.
     """
 
     name: str
@@ -38,7 +49,11 @@ class Comparison:
     @property
     def final(self) -> tuple[float, float]:
         """What is held against the theory, and its error."""
-        return (self.mean, self.standard_error) if len(self.sizes) < 2 else (self.extrapolated, self.extrapolated_error)
+        return (
+            (self.mean, self.standard_error)
+            if len(self.sizes) < 2
+            else (self.extrapolated, self.extrapolated_error)
+        )
 
     @property
     def residual(self) -> float:
@@ -50,7 +65,13 @@ class Comparison:
         gap, spread = self.residual, float(np.hypot(self.final[1], self.theory_error))
         if spread > 0 or np.isnan(spread):
             return gap / spread
-        return 0.0 if gap == 0 else float(np.copysign(np.inf, gap)) if np.isfinite(gap) else float("nan")
+        return (
+            0.0
+            if gap == 0
+            else float(np.copysign(np.inf, gap))
+            if np.isfinite(gap)
+            else float("nan")
+        )
 
     def agrees(self, limit: float = LIMIT) -> bool:
         """|z| <= limit; False for NaN. Without an error anything finite."""
@@ -58,26 +79,45 @@ class Comparison:
 
 
 def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> Comparison:
-    """Independent samples against a number, or against one theoretical value per sample (paired: the standard error is that of the difference)."""
+    """Independent samples against a number, or against one theoretical value per sample (paired:
+    the standard error is that of the difference).
+    """
     samples = np.asarray(samples, dtype=float)
     expected = np.broadcast_to(np.asarray(theory, dtype=float), samples.shape)
-    error = float(np.std(samples - expected, ddof=1) / np.sqrt(samples.size)) if samples.size > 1 else float("nan")
-    return Comparison(name, float(expected.mean()), float(samples.mean()), error, float(theory_error))
+    error = (
+        float(np.std(samples - expected, ddof=1) / np.sqrt(samples.size))
+        if samples.size > 1
+        else float("nan")
+    )
+    return Comparison(
+        name, float(expected.mean()), float(samples.mean()), error, float(theory_error)
+    )
 
 
-def compare_sizes(name: str, samples: Mapping[int, Any], theory: float, theory_error: float = 0.0) -> Comparison:
-    """Independent samples at several sizes D against the number expected at D = infinity: mean(D) = a + b/D, weighted by the standard errors.
+def compare_sizes(
+    name: str, samples: Mapping[int, Any], theory: float, theory_error: float = 0.0
+) -> Comparison:
+    """Independent samples at several sizes D against the number expected at D = infinity: mean(D) =
+    a + b/D, weighted by the standard errors.
 
-    With one size there is no extrapolation, and z holds its mean against the theory, finite-size effect included.
+    With one size there is no extrapolation, and z holds its mean against the theory, finite-size
+    effect included.
     """
-    rows = sorted((d, *(getattr(compare(name, values, 0.0), c) for c in ("mean", "standard_error"))) for d, values in samples.items())
+    rows = sorted(
+        (d, *(getattr(compare(name, values, 0.0), c) for c in ("mean", "standard_error")))
+        for d, values in samples.items()
+    )
     value, error = intercept(*np.array(rows).T) if len(rows) > 1 else (NAN, NAN)
     _, mean, standard_error = rows[-1]
-    return Comparison(name, float(theory), mean, standard_error, float(theory_error), value, error, tuple(rows))
+    return Comparison(
+        name, float(theory), mean, standard_error, float(theory_error), value, error, tuple(rows)
+    )
 
 
 def intercept(size: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[float, float]:
-    """a of mean = a + b/size and its standard error, by weighted least squares (unweighted where nothing varies)."""
+    """a of mean = a + b/size and its standard error, by weighted least squares (unweighted where
+    nothing varies).
+    """
     if np.all(error == 0):
         return intercept(size, mean, np.ones_like(mean))[0], 0.0
     if not np.all(error > 0):  # NaN too
@@ -90,7 +130,8 @@ def intercept(size: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[fl
 def compare_share(name: str, hits: Any, theory: float) -> Comparison:
     """The share of trials in which something happens against its probability.
 
-    The standard error is the binomial one at the theoretical probability, at least that of half a trial: at probability 0 or 1 it would be zero.
+    The standard error is the binomial one at the theoretical probability, at least that of half a
+    trial: at probability 0 or 1 it would be zero.
     """
     hits = np.asarray(hits, dtype=float)
     error = max(np.sqrt(theory * (1 - theory) / hits.size), 0.5 / hits.size)
@@ -99,10 +140,12 @@ def compare_share(name: str, hits: Any, theory: float) -> Comparison:
 
 @dataclass(frozen=True)
 class Report:
-    """The comparisons of one run, what was run, and reference values that take no part in the verdict.
+    """The comparisons of one run, what was run, and reference values that take no part in the
+    verdict.
 
-    ``problems`` are sentences about what went wrong while computing either side: with one of them there is no agreement.
-    ``reasons`` say why theory and simulation may differ, and are quoted when they do.
+    ``problems`` are sentences about what went wrong while computing either side: with one of them
+    there is no agreement. ``reasons`` say why theory and simulation may differ, and are quoted when
+    they do.
     """
 
     model: str
@@ -115,7 +158,11 @@ class Report:
 
     @property
     def agrees(self) -> bool:
-        return bool(self.comparisons) and not self.problems and all(c.agrees(self.limit) for c in self.comparisons)
+        return (
+            bool(self.comparisons)
+            and not self.problems
+            and all(c.agrees(self.limit) for c in self.comparisons)
+        )
 
     @property
     def verdict(self) -> str:
@@ -123,39 +170,78 @@ class Report:
         wrong = [c.name for c in self.comparisons if not c.agrees(self.limit)]
         if self.agrees:
             blind = [c for c in self.comparisons if not c.judged]
-            agree = f"theory and simulation agree: all |z| <= {self.limit:g}" if len(blind) < len(self.comparisons) else "no verdict"
+            agree = (
+                f"theory and simulation agree: all |z| <= {self.limit:g}"
+                if len(blind) < len(self.comparisons)
+                else "no verdict"
+            )
             if not blind:
                 return agree
             worst = max(blind, key=lambda c: abs(c.residual))
-            return f"{agree}; {len(blind)} values came without error, their largest residual is {worst.residual:+.3g} ({worst.name})"
+            return (
+                f"{agree}; {len(blind)} values came without error, their largest residual is"
+                f" {worst.residual:+.3g} ({worst.name})"
+            )
         if self.problems and not wrong:
             return f"no verdict, although all |z| <= {self.limit:g}: {'; '.join(self.problems)}"
         because = "".join(f"; {reason}" for reason in (*self.problems, *self.reasons))
-        return f"theory and simulation disagree (|z| > {self.limit:g}): {', '.join(wrong) or 'nothing was compared'}{because}"
+        return (
+            f"theory and simulation disagree (|z| > {self.limit:g}):"
+            f" {', '.join(wrong) or 'nothing was compared'}{because}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object that ``replica check --json`` prints (infinite or undefined numbers as null)."""
+        """The JSON object that ``replica check --json`` prints (infinite or undefined numbers as
+        null).
+        """
 
         def number(value: float) -> float | None:
             return value if np.isfinite(value) else None
 
         def by_size(c: Comparison) -> dict[str, Any]:
-            return {"sizes": [{"D": d, "mean": m, "standard_error": number(e)} for d, m, e in c.sizes]} if c.sizes else {}
+            return (
+                {"sizes": [{"D": d, "mean": m, "standard_error": number(e)} for d, m, e in c.sizes]}
+                if c.sizes
+                else {}
+            )
 
-        rows = [{"name": c.name} | {column: number(getattr(c, column)) for column in COLUMNS} | by_size(c) for c in self.comparisons]
+        rows = [
+            {"name": c.name}
+            | {column: number(getattr(c, column)) for column in COLUMNS}
+            | by_size(c)
+            for c in self.comparisons
+        ]
         references = {k: number(v) for k, v in self.references.items()}
         summary = {"limit": self.limit, "agrees": self.agrees, "verdict": self.verdict}
         summary |= {"problems": list(self.problems), "reasons": list(self.reasons)}
-        return {"model": self.model, "settings": self.settings, "comparisons": rows, "references": references} | summary
+        return {
+            "model": self.model,
+            "settings": self.settings,
+            "comparisons": rows,
+            "references": references,
+        } | summary
 
     def table(self) -> Table:
         """For the terminal."""
         wide = any(len(c.sizes) > 1 for c in self.comparisons)
-        table = Table("", "theory", "simulation", "1/D -> 0" if wide else "residual", "z", title=f"{self.model}: theory against simulation")
+        table = Table(
+            "",
+            "theory",
+            "simulation",
+            "1/D -> 0" if wide else "residual",
+            "z",
+            title=f"{self.model}: theory against simulation",
+        )
         for c in self.comparisons:
-            pairs = ((c.theory, c.theory_error), (c.mean, c.standard_error), (c.extrapolated, c.extrapolated_error))
+            pairs = (
+                (c.theory, c.theory_error),
+                (c.mean, c.standard_error),
+                (c.extrapolated, c.extrapolated_error),
+            )
             cells = [f"{value:.5g} +- {error:.1g}" for value, error in pairs]
-            table.add_row(c.name, *(cells if wide else [*cells[:2], f"{c.residual:+.2g}"]), f"{c.z:+.2f}")
+            table.add_row(
+                c.name, *(cells if wide else [*cells[:2], f"{c.residual:+.2g}"]), f"{c.z:+.2f}"
+            )
         return table
 
     def notes(self) -> list[str]:
@@ -163,8 +249,18 @@ class Report:
         return [f"{name}: {value:.6g}" for name, value in self.references.items()]
 
     def to_dataset(self) -> xr.Dataset:
-        """The comparisons along a dimension ``comparison``, to be merged with the trajectories and stored."""
-        variables = {name: ("comparison", [getattr(c, name) for c in self.comparisons]) for name in COLUMNS}
-        attrs = {"kind": "check", "model": self.model, "limit": self.limit, "agrees": self.agrees, "settings": self.settings}
+        """The comparisons along a dimension ``comparison``, to be merged with the trajectories and
+        stored.
+        """
+        variables = {
+            name: ("comparison", [getattr(c, name) for c in self.comparisons]) for name in COLUMNS
+        }
+        attrs = {
+            "kind": "check",
+            "model": self.model,
+            "limit": self.limit,
+            "agrees": self.agrees,
+            "settings": self.settings,
+        }
         attrs |= {"references": self.references, "verdict": self.verdict}
         return xr.Dataset(variables, {"comparison": [c.name for c in self.comparisons]}, attrs)

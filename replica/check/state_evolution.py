@@ -28,7 +28,9 @@ from .trials import Told
 MODEL = "slr-bayes"
 STARTS = ("uninformed", "informed")
 PAIRS = {"m_k": "q_k", "q_k": "q_k", "m_v": "q_v", "q_v": "q_v", "risk": "risk"}
-"""What is measured, and what of the theory it tends to: m = q, as the estimate is a posterior mean (Nishimori)."""
+"""What is measured, and what of the theory it tends to: m = q, as the estimate is a posterior mean
+(Nishimori).
+"""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,18 @@ class Plan(trial_runs.Plan):
 
 
 def plan(
-    given: dict[str, Any], start: str = "uninformed", damping: float = message_passing.DAMPING, steps: int | None = None, **options: Any
+    given: dict[str, Any],
+    start: str = "uninformed",
+    damping: float = message_passing.DAMPING,
+    steps: int | None = None,
+    **options: Any,
 ) -> Plan:
     """From settings and options."""
     model, values = resolve(MODEL, given)
     if "location" in model.options:
-        raise InputError("message passing is there for a uniform location only so far: leave location out")
+        raise InputError(
+            "message passing is there for a uniform location only so far: leave location out"
+        )
     if start not in STARTS:
         raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
     if not 0 <= damping < 1:
@@ -63,7 +71,9 @@ def plan(
     return Plan(model, values, trial_runs.plan(**options), start, damping, steps)
 
 
-def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
+def simulate(
+    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
     endings = list(message_passing.Settled)
     with double_precision():
@@ -72,18 +82,28 @@ def simulate(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = Non
         def trial(D: int, rng: data.GENERATOR) -> dict[str, float]:
             drawn = planned.draw(D, rng)
             found = planned.passed(drawn, known)
-            risk = planned.risk(rng, partial(_predicted, known, found.V[0]), drawn, found.k, found.v)
-            how = {"steps": found.steps, "change": found.change, "ended": endings.index(found.status)}
+            risk = planned.risk(
+                rng, partial(_predicted, known, found.V[0]), drawn, found.k, found.v
+            )
+            how = {
+                "steps": found.steps,
+                "change": found.change,
+                "ended": endings.index(found.status),
+            }
             return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
 
         return trial_runs.run(planned.trials, trial, tell, kept)
 
 
-def _predicted(known: Posterior, V_k: float, chi: np.ndarray, z: np.ndarray, present: np.ndarray | None) -> np.ndarray:
+def _predicted(
+    known: Posterior, V_k: float, chi: np.ndarray, z: np.ndarray, present: np.ndarray | None
+) -> np.ndarray:
     return np.asarray(known.predict(chi, z, present, V_k))
 
 
-def state_evolution(model: Model, values: dict[str, float], steps: int, start: str = "uninformed") -> dict[str, np.ndarray]:
+def state_evolution(
+    model: Model, values: dict[str, float], steps: int, start: str = "uninformed"
+) -> dict[str, np.ndarray]:
     """Overlaps at t = 0..steps: q <- F(q) with the map of the theory."""
     names = [q.name for q in model.overlaps]
     controls = jnp.array([values[q.name] for q in model.controls])
@@ -100,21 +120,38 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
     solution = solve(planned.model, **planned.values)
     branch = solution.branch(planned.start)
     if not branch.ok:
-        raise SolveError(f"the theory has no solution from the {planned.start} start: {branch.status.value}")
+        raise SolveError(
+            f"the theory has no solution from the {planned.start} start: {branch.status.value}"
+        )
     return solution, branch
 
 
-def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) -> tuple[Report, xr.Dataset]:
+def check(
+    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)
     tell("theory: done")
     results = simulate(planned, tell, kept)
     expected = {**branch.overlaps, **branch.observables}
-    rows = tuple(trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of]) for n, of in PAIRS.items())
+    rows = tuple(
+        trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of])
+        for n, of in PAIRS.items()
+    )
     problems = trial_runs.unconverged(results["ended"], list(message_passing.Settled), "runs")
     missed = float(np.mean(results["ended"] != 0))
-    references = {"share of runs that did not converge": missed, "mean number of steps": float(results["steps"].mean())}
-    report = Report(MODEL, planned.settings(), rows, references, problems=problems, reasons=_reasons(solution, branch))
+    references = {
+        "share of runs that did not converge": missed,
+        "mean number of steps": float(results["steps"].mean()),
+    }
+    report = Report(
+        MODEL,
+        planned.settings(),
+        rows,
+        references,
+        problems=problems,
+        reasons=_reasons(solution, branch),
+    )
     labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
     return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
 
@@ -122,4 +159,9 @@ def check(planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None) 
 def _reasons(solution: Solution, branch: Branch) -> tuple[str, ...]:
     if len(solution.branches) < 2:
         return ()
-    return ("there are several branches here, and at finite D a run may end on another one than its start leads to",)
+    return (
+        (
+            "there are several branches here, and at finite D a run may end on another one than its"
+            " start leads to"
+        ),
+    )

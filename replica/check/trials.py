@@ -61,13 +61,25 @@ class Plan:
 
     def draw(self, D: int, rng: np.random.Generator) -> data.Data:
         """One data set."""
-        rule, (alpha, nu, noise) = self.model.options["rule"], (self.values[n] for n in ("alpha", "nu", "Delta"))
+        rule, (alpha, nu, noise) = (
+            self.model.options["rule"],
+            (self.values[n] for n in ("alpha", "nu", "Delta")),
+        )
         return data.draw(rng, rule, D, self.tokens, alpha, nu, noise, self.lengths)
 
-    def risk(self, rng: np.random.Generator, predict: measure.Predictor, drawn: data.Data, k: np.ndarray, v: np.ndarray) -> float:
+    def risk(
+        self,
+        rng: np.random.Generator,
+        predict: measure.Predictor,
+        drawn: data.Data,
+        k: np.ndarray,
+        v: np.ndarray,
+    ) -> float:
         """Mean squared error of a predictor on fresh sequences."""
         nu, noise = self.values["nu"], self.values["Delta"]
-        return measure.test_risk(rng, predict, drawn, k, v, self.model.options["rule"], nu, noise, lengths=self.lengths)
+        return measure.test_risk(
+            rng, predict, drawn, k, v, self.model.options["rule"], nu, noise, lengths=self.lengths
+        )
 
     def memory(self) -> float:
         """Bytes of the largest trial, or an InputError if the machine has not that much."""
@@ -79,17 +91,29 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """What was run, for the report."""
-        runs = {"D": list(self.trials.sizes), "trials": self.trials.trials, "seed": self.trials.seed}
+        runs = {
+            "D": list(self.trials.sizes),
+            "trials": self.trials.trials,
+            "seed": self.trials.seed,
+        }
         return dict(self.model.options) | printable(self.values) | runs | self.how()
 
 
 def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
-    """A sentence on the runs that did not end with the first of ``endings``; ``ended`` holds their positions."""
+    """A sentence on the runs that did not end with the first of ``endings``; ``ended`` holds their
+    positions.
+    """
     failed = ended[ended != 0]
-    return (f"{failed.size} of {ended.size} {what}: {endings[int(failed[0])].value}",) if failed.size else ()
+    return (
+        (f"{failed.size} of {ended.size} {what}: {endings[int(failed[0])].value}",)
+        if failed.size
+        else ()
+    )
 
 
-def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, seed: int = 0) -> Trials:
+def plan(
+    sizes: str | Sequence[int] | None = None, trials: int | None = None, seed: int = 0
+) -> Trials:
     """From what a user gives; ``sizes`` as "500,1000,2000" or numbers."""
     text = SIZES if sizes is None else sizes
     parts = text.split(",") if isinstance(text, str) else list(text)
@@ -99,7 +123,9 @@ def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, se
         raise InputError(f"cannot read --D {text!r}: write sizes such as 500,1000,2000") from None
     trials = TRIALS if trials is None else trials
     if values[0] < 10:
-        raise InputError(f"D = {values[0]} is too small to say anything about D = infinity: use at least 10")
+        raise InputError(
+            f"D = {values[0]} is too small to say anything about D = infinity: use at least 10"
+        )
     if trials < 2:
         raise InputError("a standard error needs at least 2 trials: use --trials 10")
     if seed < 0:
@@ -107,7 +133,9 @@ def plan(sizes: str | Sequence[int] | None = None, trials: int | None = None, se
     return Trials(values, trials, seed)
 
 
-def run(planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept | None = None) -> dict[str, np.ndarray]:
+def run(
+    planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept | None = None
+) -> dict[str, np.ndarray]:
     """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
     kept = kept or Kept(planned.sizes, planned.trials)
     for i, D in enumerate(planned.sizes):
@@ -122,19 +150,34 @@ def run(planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept |
     return kept.results
 
 
-def compared(planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float) -> Comparison:
+def compared(
+    planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float
+) -> Comparison:
     """``values`` of shape (sizes, trials) against the theory at D = infinity."""
     return compare_sizes(name, dict(zip(planned.sizes, values, strict=True)), theory, theory_error)
 
 
 def to_dataset(
-    planned: Trials, results: Mapping[str, np.ndarray], inner: Mapping[str, Any], labels: Mapping[str, dict[str, Any]], report: Report,
+    planned: Trials,
+    results: Mapping[str, np.ndarray],
+    inner: Mapping[str, Any],
+    labels: Mapping[str, dict[str, Any]],
+    report: Report,
     theory: Solution,
-) -> xr.Dataset:  # fmt: skip
-    """All trials as (size, trial, *inner) variables, the comparisons, and every branch of the theory as ``theory_<name>``."""
+) -> xr.Dataset:
+    """All trials as (size, trial, *inner) variables, the comparisons, and every branch of the
+    theory as ``theory_<name>``.
+    """
     dims = ("size", "trial", *inner)
-    variables = {name: (dims[: values.ndim], values, labels.get(name, {})) for name, values in results.items()}
-    coords = {"size": ("size", list(planned.sizes), {"latex": "D", "long_name": "dimension"}), "trial": np.arange(planned.trials), **inner}
+    variables = {
+        name: (dims[: values.ndim], values, labels.get(name, {}))
+        for name, values in results.items()
+    }
+    coords = {
+        "size": ("size", list(planned.sizes), {"latex": "D", "long_name": "dimension"}),
+        "trial": np.arange(planned.trials),
+        **inner,
+    }
     branches, compared_rows = theory_dataset(theory), report.to_dataset()
     branches = branches.rename({name: f"theory_{name}" for name in branches.data_vars})
     attrs = branches.attrs | compared_rows.attrs

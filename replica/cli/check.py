@@ -1,4 +1,6 @@
-"""What ``replica check`` does: run a simulation, print theory against simulation, exit 1 if they disagree."""
+"""What ``replica check`` does: run a simulation, print theory against simulation, exit 1 if they
+disagree.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def _stored(found: tuple[Report, xr.Dataset], work: Work) -> Report:
 def _once(work: Work) -> None:
     """For what is stored at its end only."""
     if work.resume:
-        raise InputError("this check is stored at its end and has no --resume: leave it out, or pass --force to replace a file")
+        raise InputError(
+            "this check is stored at its end and has no --resume: leave it out, or pass --force to"
+            " replace a file"
+        )
     if work.file is not None:
         store.check_target(work.file, work.force)
 
@@ -46,8 +51,9 @@ def _subspace(given: dict[str, Any], options: dict[str, Any], work: Work) -> Rep
     _, values = resolve("subspace", given)
     ascent = subspace_check.plan(**values, **options)
     typer.echo(
-        f"replica: {ascent.trials} trials of {ascent.steps} steps, {ascent.informative} of {ascent.L} tokens informative, d = {ascent.d}, "
-        f"{ascent.tokens} tokens, {ascent.dtype}: about {ascent.memory() / 1e6:.0f} MB",
+        f"replica: {ascent.trials} trials of {ascent.steps} steps, {ascent.informative} of"
+        f" {ascent.L} tokens informative, d = {ascent.d}, {ascent.tokens} tokens, {ascent.dtype}:"
+        f" about {ascent.memory() / 1e6:.0f} MB",
         err=True,
     )
     return _stored(subspace_check.check(ascent), work)
@@ -57,7 +63,12 @@ def _tell(text: str) -> None:
     typer.echo(f"replica: {text}", err=True)
 
 
-def _kept(trials: Trials, what: dict[str, Any], work: Work, compare: Callable[[Kept], tuple[Report, xr.Dataset]]) -> Report:
+def _kept(
+    trials: Trials,
+    what: dict[str, Any],
+    work: Work,
+    compare: Callable[[Kept], tuple[Report, xr.Dataset]],
+) -> Report:
     """A check whose trials are stored as they finish; ``what`` says which."""
     with keeping(work, trials.sizes, trials.trials, what) as kept:
         report, dataset = compare(kept)
@@ -85,7 +96,10 @@ def _trials(check: Any) -> Check:
 CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
     "subspace": (_subspace, ("trials", "steps", "batch", "tokens", "dtype", "seed")),
     "slr-erm": (_trials(fits), ("sizes", "trials", "method", "start", "seed")),
-    "slr-bayes": (_trials(state_evolution), ("sizes", "trials", "start", "damping", "steps", "seed")),
+    "slr-bayes": (
+        _trials(state_evolution),
+        ("sizes", "trials", "start", "damping", "steps", "seed"),
+    ),
 }
 """What is run, and the options it has."""
 FLAGS = {"sizes": "D"}
@@ -107,8 +121,15 @@ def _own(model: str) -> Check:
 
     def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
         planned = own_simulation.plan(model, given, **options)
-        what = {"kind": "check", "model": planned.model.name, "settings": own_simulation.what(planned), "source_sha256": planned.source.sha256}
-        return _kept(planned.trials, what, work, lambda kept: own_simulation.check(planned, _tell, kept))
+        what = {
+            "kind": "check",
+            "model": planned.model.name,
+            "settings": own_simulation.what(planned),
+            "source_sha256": planned.source.sha256,
+        }
+        return _kept(
+            planned.trials, what, work, lambda kept: own_simulation.check(planned, _tell, kept)
+        )
 
     return perform
 
@@ -117,26 +138,44 @@ def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...
     if file is not None:
         return _user(file, model), ("start",)
     if model is None:
-        raise InputError(f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv FILE")
+        raise InputError(
+            f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv"
+            " FILE"
+        )
     if own_model.is_file(model):
         return _own(model), ("sizes", "trials", "start", "seed")
     if model not in CHECKS:
-        raise InputError(f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}")
+        raise InputError(
+            f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}"
+        )
     return CHECKS[model]
 
 
 def run(
-    model: str | None, given: dict[str, Any], options: dict[str, Any], as_json: bool, work: Work, file: Path | None = None
-) -> None:  # fmt: skip
-    """One command line; options that are None take the check's own default, ``file`` holds measurements of the user's own."""
+    model: str | None,
+    given: dict[str, Any],
+    options: dict[str, Any],
+    as_json: bool,
+    work: Work,
+    file: Path | None = None,
+) -> None:
+    """One command line; options that are None take the check's own default, ``file`` holds
+    measurements of the user's own.
+    """
     perform, known = _chosen(model, file)
     options = {name: value for name, value in options.items() if value is not None}
     for name in options:
         if name not in known:
             flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
-            raise InputError(f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}: it has {flags}")
+            raise InputError(
+                f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}:"
+                f" it has {flags}"
+            )
     if work.resume and (work.file is None or work.force):
-        raise InputError("--resume continues the file of -o: give its name, and leave --force out, which replaces it")
+        raise InputError(
+            "--resume continues the file of -o: give its name, and leave --force out, which"
+            " replaces it"
+        )
     try:
         report = perform(given, options, work)
     except SolveError as problem:  # a failed solve, not a mistake of the user's

@@ -1,4 +1,6 @@
-"""What ``replica phase`` does: thresholds at one point, or lines over a second control into a file."""
+"""What ``replica phase`` does: thresholds at one point, or lines over a second control
+into a file.
+"""
 
 from __future__ import annotations
 
@@ -51,23 +53,41 @@ def run(asked: Asked, work: Work) -> None:
     elif not asked.over:
         _print_thresholds(asked, limits, work)
     elif work.file is None or asked.as_json:
-        raise InputError("a phase diagram is written to a file: give -o FILE.h5 (and leave --json out)")
+        raise InputError(
+            "a phase diagram is written to a file: give -o FILE.h5 (and leave --json out)"
+        )
     else:
         _store_diagram(asked, limits, work)
 
 
 def _sign(asked: Asked, work: Work) -> None:
     if work.resume or work.dask is not None or asked.whole or asked.grid is not None:
-        raise InputError(f"the boundaries of {asked.model} are immediate: leave out --resume, --dask, --curve and --grid")
+        raise InputError(
+            f"the boundaries of {asked.model} are immediate: leave out --resume, --dask, --curve"
+            " and --grid"
+        )
     file = None if work.file is None else Path(work.file)
-    sign_command.run(asked.given, asked.control, asked.over, file, work.force, asked.as_json, str(work.attrs.get("command", "")))
+    sign_command.run(
+        asked.given,
+        asked.control,
+        asked.over,
+        file,
+        work.force,
+        asked.as_json,
+        str(work.attrs.get("command", "")),
+    )
 
 
 def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
     if work.file is not None or work.resume or work.dask is not None or asked.grid is not None:
-        raise InputError("-o needs --over, and so do --grid, --resume and --dask: without it there is one point, use --json (or --curve)")
+        raise InputError(
+            "-o needs --over, and so do --grid, --resume and --dask: without it there is one point,"
+            " use --json (or --curve)"
+        )
     with _failures():
-        found = thresholds(asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given)
+        found = thresholds(
+            asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given
+        )
     typer.echo(json.dumps(found.to_dict())) if asked.as_json else _print(found)
 
 
@@ -77,14 +97,31 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: Work)
     quantity = next(q for q in built.controls if q.name == asked.control)
     values = None if asked.grid is None else grid(quantity, asked.grid, "--grid ")
     over = read_over(built, asked.over)
-    dataset = phase_diagram(asked.model, asked.control, over, asked.given, limits, asked.accuracy, None, True, work, values)
+    dataset = phase_diagram(
+        asked.model,
+        asked.control,
+        over,
+        asked.given,
+        limits,
+        asked.accuracy,
+        None,
+        True,
+        work,
+        values,
+    )
     if is_branch_map(dataset):
         total, failed, why = dataset["status"].size, failures(dataset["status"].values), {}
     else:
-        total, failed = dataset.transition.size, int((dataset.transition == TRANSITIONS.index("failed")).sum())
+        total, failed = (
+            dataset.transition.size,
+            int((dataset.transition == TRANSITIONS.index("failed")).sum()),
+        )
         why = dataset.attrs["failures"]
     if not asked.quiet:
-        typer.echo(f"{work.file}: {total} {'points' if is_branch_map(dataset) else 'columns'}, {failed} failed")
+        typer.echo(
+            f"{work.file}: {total} {'points' if is_branch_map(dataset) else 'columns'}, {failed}"
+            " failed"
+        )
     for where, reason in why.items():
         typer.echo(f"replica: {where}: {reason}", err=True)
     if failed:
@@ -92,15 +129,30 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: Work)
 
 
 def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
-    if asked.over or work.file is None or asked.as_json or asked.grid is not None or work.resume or work.dask is not None:
-        raise InputError("--curve stores one curve: give -o FILE.h5, and leave --over, --grid, --json, --resume and --dask out")
+    if (
+        asked.over
+        or work.file is None
+        or asked.as_json
+        or asked.grid is not None
+        or work.resume
+        or work.dask is not None
+    ):
+        raise InputError(
+            "--curve stores one curve: give -o FILE.h5, and leave --over, --grid, --json, --resume"
+            " and --dask out"
+        )
     store.check_target(work.file, work.force)
     with _failures():
-        found = curve(asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given)
+        found = curve(
+            asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given
+        )
     store.save(work.file, found.assign_attrs(work.attrs), force=work.force)
     if not asked.quiet:
         folds = ", ".join(f"{f['value']:.8g}" for f in found.attrs["folds"]) or "none"
-        typer.echo(f"{work.file}: {found.sizes['point']} points, transition: {found.attrs['transition']}, folds: {folds}")
+        typer.echo(
+            f"{work.file}: {found.sizes['point']} points, transition: {found.attrs['transition']},"
+            f" folds: {folds}"
+        )
 
 
 def _accuracy(asked: Asked) -> float:
@@ -133,5 +185,9 @@ def _print(found: Thresholds) -> None:
     meaning = ("informed branch appears", "free energies are equal", "uninformed branch disappears")
     for name, text in zip(NAMES, meaning, strict=True):
         value = getattr(found, name)
-        shown = f"none in {found.within[0]:g}..{found.within[1]:g}" if value is None else f"{value:.10g} ({found.error[name]:.0e})"
+        shown = (
+            f"none in {found.within[0]:g}..{found.within[1]:g}"
+            if value is None
+            else f"{value:.10g} ({found.error[name]:.0e})"
+        )
         typer.echo(f"{name:<10}{shown:<28}{text}")

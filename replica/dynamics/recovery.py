@@ -1,11 +1,14 @@
-"""Signal subspace recovery in time: trajectories of the flow, the mean path of stochastic ascent, and when the sign is ambiguous.
+"""Signal subspace recovery in time: trajectories of the flow, the mean path of stochastic ascent,
+and when the sign is ambiguous.
 
-The flow is the limit of small steps. At steps eta and d/L fixed, d -> infinity, rho follows the recursion
+The flow is the limit of small steps. At steps eta and d/L fixed, d -> infinity, rho follows the
+recursion
 
-    rho' = (rho + eta D)/sqrt(1 + eta^2 (D^2/(1 - rho^2) + N/batch)),      D = drift_finite(rho), N = gradient_noise(rho):
+    rho' = (rho + eta D)/sqrt(1 + eta^2 (D^2/(1 - rho^2) + N/batch)),
+    D = drift_finite(rho), N = gradient_noise(rho):
 
-the gradient's noise across q lengthens q + eta g, and so shortens its projection on the signal. N is taken with its first correction
-in 1/L; what that correction changes is the error of the theory.
+the gradient's noise across q lengthens q + eta g, and so shortens its projection on the signal. N
+is taken with its first correction in 1/L; what that correction changes is the error of the theory.
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ MODEL = "subspace"
 
 
 class Path(NamedTuple):
-    """Mean path of stochastic ascent, shape (starts, steps + 1), and how far it is from the one at L = infinity."""
+    """Mean path of stochastic ascent, shape (starts, steps + 1), and how far it is from the one at
+    L = infinity.
+    """
 
     rho: np.ndarray
     error: np.ndarray
@@ -70,11 +75,16 @@ def _trajectory(model: Model, name: str) -> Any:
 
 @cache
 def _arrival(model: Model, name: str) -> Any:
-    return jax.jit(lambda c, x0, level, latest: solver.arrival(_drift(model, name), c, x0, lambda x: jnp.abs(x) - level, latest))
+    return jax.jit(
+        lambda c, x0, level, latest: solver.arrival(
+            _drift(model, name), c, x0, lambda x: jnp.abs(x) - level, latest
+        )
+    )
 
 
 def trajectory(rho0: Any, times: Any, **controls: Any) -> Timed:
-    """rho(t) of the flow from one start or an array of starts, shape (times, *starts); finite-size drift if d and L are given.
+    """rho(t) of the flow from one start or an array of starts, shape (times, *starts); finite-size
+    drift if d and L are given.
 
     Parameters
     ----------
@@ -92,18 +102,24 @@ def trajectory(rho0: Any, times: Any, **controls: Any) -> Timed:
         raise InputError("times must increase, from 0 or later")
     with double_precision():
         model, values, c = _resolved(controls)
-        run = _trajectory(model, sphere_flow.drift_name(model, values))(c, jnp.asarray(starts), jnp.asarray(times))
+        run = _trajectory(model, sphere_flow.drift_name(model, values))(
+            c, jnp.asarray(starts), jnp.asarray(times)
+        )
     _raise_unless_done(int(run.status))
     return Timed(np.asarray(run.x), float(run.error))
 
 
 def recovery_time(rho0: float, level: float = 0.99, latest: float = 1e6, **controls: Any) -> Timed:
-    """The first time at which |rho| = ``level`` in the flow from ``rho0``; infinity if not before ``latest``."""
+    """The first time at which |rho| = ``level`` in the flow from ``rho0``; infinity if not before
+    ``latest``.
+    """
     if not abs(rho0) <= level < 1:
         raise InputError("recovery needs |rho0| <= level < 1")
     with double_precision():
         model, values, c = _resolved(controls)
-        run = _arrival(model, sphere_flow.drift_name(model, values))(c, jnp.asarray(float(rho0)), level, latest)
+        run = _arrival(model, sphere_flow.drift_name(model, values))(
+            c, jnp.asarray(float(rho0)), level, latest
+        )
     _raise_unless_done(int(run.status))
     return Timed(np.asarray(run.time), float(run.error))
 
@@ -115,10 +131,20 @@ def _raise_unless_done(code: int) -> None:
 
 @cache
 def _noise(model: Model, finite: bool = False) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """(controls, rho) -> gradient_noise, corrected for finite L or not; derived when it is first asked for."""
+    """(controls, rho) -> gradient_noise, corrected for finite L or not; derived when it is first
+    asked for.
+    """
     controls = [q.symbol for q in model.controls]
-    lowered = Lowered({"noise": physics.with_mass(physics.gradient_noise(finite))}, [physics.rho], controls, model.name, Rule())
-    return lambda c, x: lowered.bind(x[None], {s: c[i] for i, s in enumerate(controls)})(None)["noise"]
+    lowered = Lowered(
+        {"noise": physics.with_mass(physics.gradient_noise(finite))},
+        [physics.rho],
+        controls,
+        model.name,
+        Rule(),
+    )
+    return lambda c, x: lowered.bind(x[None], {s: c[i] for i, s in enumerate(controls)})(None)[
+        "noise"
+    ]
 
 
 @cache
@@ -145,12 +171,16 @@ def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> Pa
             raise InputError("the noise of the gradient needs d and L: give both")
         starts = jnp.atleast_1d(jnp.asarray(rho0, dtype=float))
         arguments = c, starts, jnp.asarray(step_sizes, dtype=float), jnp.asarray(float(batch))
-        path, limit = (np.asarray(_recursion(model, finite)(*arguments)) for finite in (True, False))
+        path, limit = (
+            np.asarray(_recursion(model, finite)(*arguments)) for finite in (True, False)
+        )
         return Path(path, np.abs(path - limit))
 
 
 def noise_floor(batch: int = 1, **controls: Any) -> float:
-    """(1 - rho^2)/eta at which drift and noise of the gradient balance near rho = 1: N/(2 J' batch), J' with its finite-size term."""
+    """(1 - rho^2)/eta at which drift and noise of the gradient balance near rho = 1: N/(2 J'
+    batch), J' with its finite-size term.
+    """
     with double_precision():
         model, _, c = _resolved(controls)
         force = sphere_flow.compiled_field(model, "drift_finite")(c, jnp.asarray(1.0))[2]
@@ -158,8 +188,14 @@ def noise_floor(batch: int = 1, **controls: Any) -> float:
 
 
 def sign_probability(d: int, L: int, **controls: Any) -> float:
-    """Probability that the flow from a uniform point of the sphere ends at +xi: that rho(0) lies above the unstable point, if there is one."""
-    inside = [b.overlaps["rho"] for b in solve(MODEL, d=d, L=L, **controls).branches if abs(b.overlaps["rho"]) < 1]
+    """Probability that the flow from a uniform point of the sphere ends at +xi: that rho(0) lies
+    above the unstable point, if there is one.
+    """
+    inside = [
+        b.overlaps["rho"]
+        for b in solve(MODEL, d=d, L=L, **controls).branches
+        if abs(b.overlaps["rho"]) < 1
+    ]
     return float(beta_law.sf((inside[0] + 1) / 2, (d - 1) / 2, (d - 1) / 2)) if inside else 1.0
 
 
@@ -167,12 +203,17 @@ def attention_mass(rho: Any, **controls: Any) -> np.ndarray:
     """a(rho), the attention on informative tokens, at R, L - R -> infinity."""
     with double_precision():
         model, _, c = _resolved(controls)
-        at = lowered_function([physics.rho, *(q.symbol for q in model.controls[:3])], model.exact(model.observables["attention_mass"]))
+        at = lowered_function(
+            [physics.rho, *(q.symbol for q in model.controls[:3])],
+            model.exact(model.observables["attention_mass"]),
+        )
         return np.asarray(at(jnp.asarray(rho), *c[:3]))
 
 
 def boundary_share(theta: Any, beta: Any = 1.0) -> np.ndarray:
-    """r below which -xi attracts too at L = infinity, in closed form; 0 where it attracts at no r (beta theta <= 1)."""
+    """r below which -xi attracts too at L = infinity, in closed form; 0 where it attracts at no r
+    (beta theta <= 1).
+    """
     at = sp.lambdify([physics.theta, physics.beta], physics.boundary_share(), "numpy")
     theta, beta = np.broadcast_arrays(np.asarray(theta, dtype=float), np.asarray(beta, dtype=float))
     return np.where(beta * theta > 1, at(theta, beta), 0.0)
@@ -190,22 +231,36 @@ def boundary_theta(r: float, beta: float = 1.0, highest: float = 1e3) -> float:
 
 
 def boundary_crowding(theta: Any, r: Any, beta: Any = 1.0) -> np.ndarray:
-    """(d - 1)/L above which -xi attracts too, in closed form; 0 where it does so at L = infinity already."""
+    """(d - 1)/L above which -xi attracts too, in closed form; 0 where it does so at L = infinity
+    already.
+    """
     expression = physics.boundary_crowding().subs(physics.ODDS, physics.OPPOSITE_ODDS)
     at = sp.lambdify([physics.theta, physics.r, physics.beta], expression, "numpy")
-    return np.maximum(at(*np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in (theta, r, beta)))), 0.0)
+    return np.maximum(
+        at(*np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in (theta, r, beta)))), 0.0
+    )
 
 
 def sign_diagram(theta: Any, r: Any, beta: float = 1.0) -> xr.Dataset:
-    """Phase diagram of the sign ambiguity: ``boundary_share`` over theta, and over (theta, r) the (d - 1)/L above which -xi attracts."""
+    """Phase diagram of the sign ambiguity: ``boundary_share`` over theta, and over (theta, r) the
+    (d - 1)/L above which -xi attracts.
+    """
     theta, r = np.asarray(theta, dtype=float), np.asarray(r, dtype=float)
     for name, values in (("theta", theta), ("r", r)):
         for value in values:
             resolve(MODEL, {"theta": 1.0, "r": 0.5, "beta": beta} | {name: float(value)})
     return xr.Dataset(
         {
-            "boundary_share": ("theta", boundary_share(theta, beta), {"latex": "r_c", "long_name": "share below which -xi attracts too"}),
-            "boundary_crowding": (("theta", "r"), boundary_crowding(theta[:, None], r, beta), {"latex": "(d-1)/L"}),
+            "boundary_share": (
+                "theta",
+                boundary_share(theta, beta),
+                {"latex": "r_c", "long_name": "share below which -xi attracts too"},
+            ),
+            "boundary_crowding": (
+                ("theta", "r"),
+                boundary_crowding(theta[:, None], r, beta),
+                {"latex": "(d-1)/L"},
+            ),
         },
         {"theta": ("theta", theta, {"latex": r"\theta"}), "r": ("r", r, {"latex": "r"})},
         {"kind": "sign diagram", "model": MODEL, "beta": beta},

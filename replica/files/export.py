@@ -26,8 +26,9 @@ def to_tables(dataset: xr.Dataset) -> Tables:
     Returns
     -------
     dict of tuple of str -> pandas.DataFrame
-        One row for each place on the grid. Columns: the dimensions and coordinates, the fixed controls, the variables; beside
-        a code with meanings, such as ``status``, its sentence as ``status_message``. A sweep gives one table.
+        One row for each place on the grid. Columns: the dimensions and coordinates, the fixed
+        controls, the variables; beside a code with meanings, such as ``status``, its sentence as
+        ``status_message``. A sweep gives one table.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, variable in dataset.data_vars.items():
@@ -43,7 +44,11 @@ def _table(dataset: xr.Dataset, dims: tuple[str, ...], names: list[str]) -> pd.D
         frame = pd.DataFrame({name: [part[name].item()] for name in names})
     for name in names:
         if (meanings := part[name].attrs.get("flag_meanings")) is not None:
-            frame.insert(int(frame.columns.get_loc(name)) + 1, f"{name}_message", [_meaning(meanings, code) for code in frame[name]])
+            frame.insert(
+                int(frame.columns.get_loc(name)) + 1,
+                f"{name}_message",
+                [_meaning(meanings, code) for code in frame[name]],
+            )
     fixed = {k: v for k, v in dataset.attrs.get("controls", {}).items() if k not in frame}
     for place, (name, value) in enumerate(fixed.items()):
         frame.insert(len(dims) + place, name, value)
@@ -56,9 +61,11 @@ def _meaning(meanings: Any, code: float) -> str:
 
 
 def to_csv(source: Path, target: Path, *, force: bool = False) -> list[Path]:
-    """Write the tables of a stored file as CSV, every number with all its digits, missing ones as nan.
+    """Write the tables of a stored file as CSV, every number with all its digits, missing ones as
+    nan.
 
-    One table goes to ``target`` itself; several go beside it, named by their dimensions (``phase.nu.csv``, ``phase.nu.alpha.csv``).
+    One table goes to ``target`` itself; several go beside it, named by their dimensions
+    (``phase.nu.csv``, ``phase.nu.alpha.csv``).
 
     Returns
     -------
@@ -73,7 +80,10 @@ def to_csv(source: Path, target: Path, *, force: bool = False) -> list[Path]:
     if len(tables) == 1:
         names = {target: next(iter(tables.values()))}
     else:
-        names = {target.with_suffix("".join(f".{d}" for d in dims or ("single",)) + ".csv"): table for dims, table in tables.items()}
+        names = {
+            target.with_suffix("".join(f".{d}" for d in dims or ("single",)) + ".csv"): table
+            for dims, table in tables.items()
+        }
     for name in names:
         store.check_target(name, force)
     for name, table in names.items():

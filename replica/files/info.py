@@ -21,8 +21,9 @@ def describe(path: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        file, kind, model, title, command (the exact shell command, None if made from Python), complete, created, versions, options,
-        controls, settings, axes (name -> values), statuses (sentence -> number of points), variables (name -> dims, range, ...).
+        file, kind, model, title, command (the exact shell command, None if made from Python),
+        complete, created, versions, options, controls, settings, axes (name -> values), statuses
+        (sentence -> number of points), variables (name -> dims, range, ...).
     """
     dataset = store.load(path)
     known = dataset.attrs
@@ -38,7 +39,11 @@ def describe(path: Path) -> dict[str, Any]:
         "options": dict(known.get("options", {})),
         "controls": printable(known.get("controls", {})),
         "settings": dict(known.get("settings", {})),
-        "axes": {str(name): _axis_values(dataset[name].values) for name in dataset.dims if name in dataset.coords},
+        "axes": {
+            str(name): _axis_values(dataset[name].values)
+            for name in dataset.dims
+            if name in dataset.coords
+        },
         "statuses": statuses(dataset),
         "variables": {str(name): _variable(dataset, str(name)) for name in dataset.data_vars},
     }
@@ -50,7 +55,10 @@ def statuses(dataset: xr.Dataset) -> dict[str, int]:
         return {}
     meanings = dataset["status"].attrs.get("flag_meanings", [])
     codes, counts = np.unique(dataset["status"].values, return_counts=True)
-    return {meanings[int(code)] if 0 <= code < len(meanings) else f"status {code}": int(n) for code, n in zip(codes, counts, strict=True)}
+    return {
+        meanings[int(code)] if 0 <= code < len(meanings) else f"status {code}": int(n)
+        for code, n in zip(codes, counts, strict=True)
+    }
 
 
 def _axis_values(values: np.ndarray) -> list[Any]:
@@ -60,11 +68,17 @@ def _axis_values(values: np.ndarray) -> list[Any]:
 
 def _variable(dataset: xr.Dataset, name: str) -> dict[str, Any]:
     variable = dataset[name]
-    entry: dict[str, Any] = {"dims": list(variable.dims), "units": variable.attrs.get("units"), "meaning": variable.attrs.get("long_name")}
+    entry: dict[str, Any] = {
+        "dims": list(variable.dims),
+        "units": variable.attrs.get("units"),
+        "meaning": variable.attrs.get("long_name"),
+    }
     if variable.dtype.kind not in "iuf":
         return entry
     finite = variable.values[np.isfinite(variable.values)]
-    entry |= {"smallest": finite.min().item(), "largest": finite.max().item()} if finite.size else {}
+    entry |= (
+        {"smallest": finite.min().item(), "largest": finite.max().item()} if finite.size else {}
+    )
     return entry | {"without_value": int(variable.size - finite.size)}
 
 
@@ -73,7 +87,14 @@ def text(found: Mapping[str, Any]) -> str:
     made = f"replica-solver {found['versions'].get('replica-solver', 'unknown')}"
     others = ", ".join(f"{k} {v}" for k, v in found["versions"].items() if k != "replica-solver")
     rows = [
-        ("model", " ".join(f"{part}" for part in (found["model"], f"({found['title']})" if found["title"] else None) if part)),
+        (
+            "model",
+            " ".join(
+                f"{part}"
+                for part in (found["model"], f"({found['title']})" if found["title"] else None)
+                if part
+            ),
+        ),
         ("command", found["command"] or NO_COMMAND),
         ("made", f"{found['created']}, {made} ({others})" if found["created"] else made),
         ("options", _pairs(found["options"])),
@@ -82,13 +103,17 @@ def text(found: Mapping[str, Any]) -> str:
         *((f"axis {name}", _axis(values)) for name, values in found["axes"].items()),
         *(("status", f"{count} x {sentence}") for sentence, count in found["statuses"].items()),
     ]
-    head = f"{found['file']}: {found['kind']}" + ("" if found["complete"] else ", unfinished: continue it with --resume")
+    head = f"{found['file']}: {found['kind']}" + (
+        "" if found["complete"] else ", unfinished: continue it with --resume"
+    )
     lines = [head, *(f"  {label:<16}{value}" for label, value in rows if value), "  variables"]
     return "\n".join([*lines, *_ranges(found["variables"])])
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in values.items())
+    return ", ".join(
+        f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in values.items()
+    )
 
 
 def _axis(values: list[Any]) -> str:
@@ -98,14 +123,19 @@ def _axis(values: list[Any]) -> str:
 
 
 def _ranges(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One line for each variable, its largest error estimate at the end rather than on a line of its own."""
+    """One line for each variable, its largest error estimate at the end rather than on a line of
+    its own.
+    """
     lines = []
     for name, entry in variables.items():
         if name.replace("error_", "", 1) in variables and "error_" in name:
             continue
         prefix, bare = ("theory_", name[7:]) if name.startswith("theory_") else ("", name)
         error = variables.get(f"{prefix}error_{bare}", {}).get("largest")
-        lines.append(f"    {name:<30} {_range(entry)}" + (f", error <= {error:.1e}" if error is not None else ""))
+        lines.append(
+            f"    {name:<30} {_range(entry)}"
+            + (f", error <= {error:.1e}" if error is not None else "")
+        )
     return lines
 
 

@@ -1,8 +1,9 @@
 """Files: a labelled dataset to HDF5 and back, without loss. The only module that imports h5py.
 
-Schema 1: one HDF5 dataset per variable; controls and ``branch`` are dimension scales, so that netCDF-4 readers
-see named coordinates. The attribute ``metadata_json``, on the root and on each variable, holds what HDF5 cannot
-(None, bool, tuple, dict, ...); plain attributes repeat the readable part for other programs, ``load`` ignores them.
+Schema 1: one HDF5 dataset per variable; controls and ``branch`` are dimension scales, so that
+netCDF-4 readers see named coordinates. The attribute ``metadata_json``, on the root and on each
+variable, holds what HDF5 cannot (None, bool, tuple, dict, ...); plain attributes repeat the
+readable part for other programs, ``load`` ignores them.
 """
 
 from __future__ import annotations
@@ -37,26 +38,46 @@ FORMAT, SCHEMA = "replica-solver", 1
 _METADATA = "metadata_json"
 _READABLE = ("latex", "units", "long_name", "description", "flag_meanings", "model", "command")
 _PACKAGES = ("replica-solver", "numpy", "jax", "sympy", "h5py", "scipy")
-_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. {:10d}"  # the wording is part of netCDF-4
+_NO_VARIABLE = (  # the wording is part of netCDF-4
+    "This is a netCDF dimension but not a netCDF variable. {:10d}"
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 Name = str | os.PathLike[str]
 
 
 def check_target(path: Name, force: bool = False) -> None:
-    """Raise StoreError if ``save`` would refuse ``path``; to be called before a long computation."""
+    """Raise StoreError if ``save`` would refuse ``path``; to be called before a long
+    computation.
+    """
     try:
         target = Path(os.path.realpath(path))
         problem = (
-            f"{path} is a folder: give the name of a file" if target.is_dir()
-            else f"the folder {target.parent} does not exist: create it or choose another one" if not target.parent.is_dir()
-            else f"{path} is not an ordinary file: choose another name" if target.exists() and not target.is_file()
-            else f"{path} exists: choose another name or pass --force" if target.exists() and not force
-            else f"no permission to write in the folder {target.parent}: choose another one" if not os.access(target.parent, os.W_OK | os.X_OK)
-            else None
-        )  # fmt: skip
+            f"{path} is a folder: give the name of a file"
+            if target.is_dir()
+            else (
+                f"the folder {target.parent} does not exist: create it or choose another one"
+                if not target.parent.is_dir()
+                else (
+                    f"{path} is not an ordinary file: choose another name"
+                    if target.exists() and not target.is_file()
+                    else (
+                        f"{path} exists: choose another name or pass --force"
+                        if target.exists() and not force
+                        else (
+                            f"no permission to write in the folder {target.parent}: choose"
+                            " another one"
+                            if not os.access(target.parent, os.W_OK | os.X_OK)
+                            else None
+                        )
+                    )
+                )
+            )
+        )
     except (OSError, ValueError) as error:  # a name too long, a NUL character
-        raise StoreError(f"{path!r} cannot be the name of a file ({_reason(error)}): choose another name") from error
+        raise StoreError(
+            f"{path!r} cannot be the name of a file ({_reason(error)}): choose another name"
+        ) from error
     if problem:
         raise StoreError(problem)
 
@@ -81,10 +102,14 @@ def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
     Raises
     ------
     StoreError
-        The name is taken, the folder is missing or full, another run is writing there, or a value has no encoding.
+        The name is taken, the folder is missing or full, another run is writing there, or a value
+        has no encoding.
     """
     check_target(path, force)
-    with _named(path), contextlib.suppress(FileNotFoundError):  # without a lock file nobody else is at it
+    with (
+        _named(path),
+        contextlib.suppress(FileNotFoundError),
+    ):  # without a lock file nobody else is at it
         os.close(_lock(path, os.O_RDWR))
     return rewrite(path, dataset, force=force)
 
@@ -108,10 +133,13 @@ def write_text(path: Name, content: str, *, force: bool = False) -> None:
 def locked(path: Name) -> Iterator[None]:
     """Keep ``path`` from other writers, on this machine or on others that share the folder.
 
-    The lock is the system's own (``flock``) on a hidden file beside ``path``: it ends with this process, however that ends.
+    The lock is the system's own (``flock``) on a hidden file beside ``path``: it ends with this
+    process, however that ends.
     """
     if fcntl is None:
-        warnings.warn(f"this system has no flock: make sure that no second run writes {path}", stacklevel=3)
+        warnings.warn(
+            f"this system has no flock: make sure that no second run writes {path}", stacklevel=3
+        )
         yield
         return
     target = Path(os.path.realpath(path))
@@ -121,7 +149,9 @@ def locked(path: Name) -> Iterator[None]:
         with _named(path):
             os.ftruncate(handle, 0)
             os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-            for leftover in target.parent.glob(f"{_beside(target)}-*.tmp"):  # of a run that was killed while it wrote
+            for leftover in target.parent.glob(
+                f"{_beside(target)}-*.tmp"
+            ):  # of a run that was killed while it wrote
                 leftover.unlink(missing_ok=True)
         yield
     finally:
@@ -130,7 +160,9 @@ def locked(path: Name) -> Iterator[None]:
 
 
 def _lock(path: Name, flags: int) -> int:
-    """A handle on the lock file of ``path``, locked; FileNotFoundError if there is none and ``flags`` do not make it."""
+    """A handle on the lock file of ``path``, locked; FileNotFoundError if there is none and
+    ``flags`` do not make it.
+    """
     file = _lock_file(Path(os.path.realpath(path)))
     while True:
         handle = os.open(file, flags, 0o666)
@@ -140,20 +172,30 @@ def _lock(path: Name, flags: int) -> int:
         except BlockingIOError as error:
             owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
             os.close(handle)
-            raise StoreError(f"{path} is being written by {owner}: wait until that ends, or choose another name") from error
+            raise StoreError(
+                f"{path} is being written by {owner}: wait until that ends, or choose another name"
+            ) from error
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 os.close(handle)
                 raise
-            warnings.warn(f"the file system of {path} has no locks: make sure that no second run writes this file", stacklevel=4)
+            warnings.warn(
+                f"the file system of {path} has no locks: make sure that no second run writes this"
+                " file",
+                stacklevel=4,
+            )
         if os.fstat(handle).st_nlink:
             return handle
         os.close(handle)  # the owner before us removed it after we had opened it
 
 
 def _beside(target: Path) -> str:
-    """How the names of our hidden files for one target begin; short, whatever the length of its name."""
-    return f".replica-{hashlib.sha256(target.name.encode(errors='surrogateescape')).hexdigest()[:12]}"
+    """How the names of our hidden files for one target begin; short, whatever the length of its
+    name.
+    """
+    return (
+        f".replica-{hashlib.sha256(target.name.encode(errors='surrogateescape')).hexdigest()[:12]}"
+    )
 
 
 def _lock_file(target: Path) -> Path:
@@ -168,7 +210,11 @@ def _named(path: Name) -> Iterator[None]:
     except FileExistsError as error:  # it appeared since check_target
         raise StoreError(f"{path} exists: choose another name or pass --force") from error
     except OSError as error:
-        cause = "the disk or the quota is full: free some space" if error.errno in _FULL else f"{_reason(error)}: check the folder"
+        cause = (
+            "the disk or the quota is full: free some space"
+            if error.errno in _FULL
+            else f"{_reason(error)}: check the folder"
+        )
         raise StoreError(f"{path} was not written, {cause} or choose another folder") from error
 
 
@@ -189,13 +235,17 @@ def _write(target: Path, image: bytes, force: bool) -> None:
 
 
 def _publish(temporary: Path, target: Path, force: bool) -> None:
-    """Give the finished file its name. Unlike a rename, a link fails if the name was taken meanwhile."""
+    """Give the finished file its name. Unlike a rename, a link fails if the name was taken
+    meanwhile.
+    """
     if not force:
         try:
             return os.link(temporary, target)
         except FileExistsError:
             raise
-        except OSError:  # no hard links on this file system: reserve the name, then replace our own empty file
+        except (
+            OSError
+        ):  # no hard links on this file system: reserve the name, then replace our own empty file
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         os.replace(temporary, target)
@@ -206,13 +256,18 @@ def _publish(temporary: Path, target: Path, force: bool) -> None:
 
 
 def _image(dataset: xr.Dataset) -> bytes:
-    """The bytes of the file. Built in memory, so that a full disk is met by Python and never inside HDF5."""
+    """The bytes of the file. Built in memory, so that a full disk is met by Python and never inside
+    HDF5.
+    """
     part = "dataset"
     with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
         try:
             _put_root(file, dataset)
             # Dimensions first: the other variables are attached to them.
-            for name in [*dataset.sizes, *(name for name in dataset.variables if name not in dataset.sizes)]:
+            for name in [
+                *dataset.sizes,
+                *(name for name in dataset.variables if name not in dataset.sizes),
+            ]:
                 part = f"variable {name}"
                 _put_variable(file, name, dataset)
         except (TypeError, ValueError, RecursionError) as error:
@@ -227,8 +282,12 @@ def _put_root(file: h5py.File, dataset: xr.Dataset) -> None:
     for package, version in versions().items():
         file.attrs[f"{package.replace('-', '_')}_version"] = version
     if others := " ".join(str(name) for name in dataset.coords if name not in dataset.sizes):
-        file.attrs["coordinates"] = others  # netCDF convention for coordinates that are not dimensions
-    _put_attributes(file, dataset.attrs, variables=list(dataset.variables), coords=list(dataset.coords))
+        file.attrs["coordinates"] = (
+            others  # netCDF convention for coordinates that are not dimensions
+        )
+    _put_attributes(
+        file, dataset.attrs, variables=list(dataset.variables), coords=list(dataset.coords)
+    )
 
 
 def versions() -> dict[str, str]:
@@ -244,7 +303,9 @@ def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
     if not isinstance(name, str) or name in ("", ".") or "/" in name or "\0" in name:
         raise ValueError("its name must be text without '/': rename it")
     if name not in dataset.variables:
-        return file.create_dataset(name, data=np.zeros(dataset.sizes[name])).make_scale(_NO_VARIABLE.format(dataset.sizes[name]))
+        return file.create_dataset(name, data=np.zeros(dataset.sizes[name])).make_scale(
+            _NO_VARIABLE.format(dataset.sizes[name])
+        )
     variable = dataset.variables[name]
     values = np.asarray(variable.values)
     kind, dtype = values.dtype.kind, values.dtype.str
@@ -253,7 +314,9 @@ def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
     elif kind not in "biuf" or values.dtype.itemsize > 8:
         raise TypeError(f"its type is {values.dtype}, convert it to real numbers or text")
     data = values.astype(np.int8) if kind == "b" else values
-    stored = file.create_dataset(name, data=data, dtype=h5py.string_dtype() if kind == "U" else None)
+    stored = file.create_dataset(
+        name, data=data, dtype=h5py.string_dtype() if kind == "U" else None
+    )
     if kind == "b":
         stored.attrs["dtype"] = "bool"  # xarray's convention; HDF5 has no bool
     for axis, dim in enumerate(variable.dims):
@@ -294,7 +357,10 @@ def load(path: Name) -> xr.Dataset:
     try:
         with open(path, "rb") as stream:
             if stream.read(8) != b"\x89HDF\r\n\x1a\n":
-                raise StoreError(f"{path} is not an HDF5 file (or its beginning is lost): give a file written by replica-solver")
+                raise StoreError(
+                    f"{path} is not an HDF5 file (or its beginning is lost): give a file written by"
+                    " replica-solver"
+                )
         with h5py.File(path, "r") as file:
             return _READERS[_schema(path, file)](file)
     except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
@@ -306,8 +372,15 @@ def _unreadable(path: Name, error: Exception) -> str:
         return "does not exist: check the name and the folder"
     if os.path.isdir(path):
         return "is a folder: give the name of a file in it"
-    if isinstance(error, BlockingIOError) or "unable to lock file" in str(error) or "already open" in str(error):
-        return "is locked, another program (such as a notebook) has it open for writing: close it there and try again"
+    if (
+        isinstance(error, BlockingIOError)
+        or "unable to lock file" in str(error)
+        or "already open" in str(error)
+    ):
+        return (
+            "is locked, another program (such as a notebook) has it open for writing: close it"
+            " there and try again"
+        )
     if isinstance(error, PermissionError):
         return "may not be read, permission denied: ask its owner, or change its mode with chmod"
     return f"is truncated or damaged: restore a copy or compute it again ({_reason(error)})"
@@ -315,10 +388,16 @@ def _unreadable(path: Name, error: Exception) -> str:
 
 def _schema(path: Name, file: h5py.File) -> int:
     if str(file.attrs.get("format")) != FORMAT:
-        raise StoreError(f"{path} is an HDF5 file that replica-solver did not write: open it with the program that did")
+        raise StoreError(
+            f"{path} is an HDF5 file that replica-solver did not write: open it with the program"
+            " that did"
+        )
     schema = int(str(file.attrs["schema_version"]))
     if schema > max(_READERS):
-        raise StoreError(f"{path} was written with schema {schema}, this version reads up to {max(_READERS)}: update replica-solver")
+        raise StoreError(
+            f"{path} was written with schema {schema}, this version reads up to {max(_READERS)}:"
+            " update replica-solver"
+        )
     return schema
 
 
@@ -331,14 +410,18 @@ def _read_v1(file: h5py.File) -> xr.Dataset:
 def _read_variable(stored: Any) -> xr.Variable:
     metadata = json.loads(stored.attrs[_METADATA], object_hook=_decode)
     values = stored.asstr()[()] if h5py.check_string_dtype(stored.dtype) else stored[()]
-    return xr.Variable(metadata["dims"], np.asarray(values, dtype=metadata["dtype"]), metadata["attrs"])
+    return xr.Variable(
+        metadata["dims"], np.asarray(values, dtype=metadata["dtype"]), metadata["attrs"]
+    )
 
 
 _READERS: dict[int, Callable[[h5py.File], xr.Dataset]] = {1: _read_v1}
 
 
 def encoded(value: Any) -> str:
-    """Metadata as the text that is stored: equal texts are equal values, also for NaN and arrays."""
+    """Metadata as the text that is stored: equal texts are equal values, also for NaN
+    and arrays.
+    """
     return json.dumps(_encode(value), allow_nan=False)
 
 
@@ -356,8 +439,15 @@ def _encode(value: Any) -> Any:
         plain = all(isinstance(k, str) and not k.startswith("$") for k, _ in pairs)
         return dict(pairs) if plain else {"$dict": pairs}
     array = np.asarray(value)  # of numpy or jax; of anything else an object
-    if not hasattr(value, "__array__") or array.dtype.kind not in "biufUO" or array.dtype.char == "g":
-        raise TypeError(f"no encoding for {value!r} ({type(value).__name__}): use real numbers, text, lists, tuples, dicts or arrays")
+    if (
+        not hasattr(value, "__array__")
+        or array.dtype.kind not in "biufUO"
+        or array.dtype.char == "g"
+    ):
+        raise TypeError(
+            f"no encoding for {value!r} ({type(value).__name__}): use real numbers, text, lists,"
+            " tuples, dicts or arrays"
+        )
     return {"$array": [array.dtype.str, array.shape, [_encode(v) for v in array.ravel().tolist()]]}
 
 
@@ -370,4 +460,8 @@ def _decode(content: dict[str, Any]) -> Any:
         for i, v in enumerate(values):  # one by one: an object array may hold lists
             flat[i] = v
         return flat.reshape(shape)[()]
-    return {"$float": float, "$tuple": tuple, "$dict": dict}[tag](content[tag]) if tag.startswith("$") else content
+    return (
+        {"$float": float, "$tuple": tuple, "$dict": dict}[tag](content[tag])
+        if tag.startswith("$")
+        else content
+    )

@@ -1,7 +1,8 @@
-"""Long work: columns computed by threads or dask workers, gathered by one writer that stores each as it comes.
+"""Long work: columns computed by threads or dask workers, gathered by one writer that stores each
+as it comes.
 
-The file is complete and readable at every moment: it is replaced as a whole, with its unfinished columns marked. So it
-is also all that a later run needs to continue.
+The file is complete and readable at every moment: it is replaced as a whole, with its unfinished
+columns marked. So it is also all that a later run needs to continue.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from equations import Model
@@ -29,8 +38,8 @@ from ..files import store
 from .workers import connected, distributed_results
 
 VOLATILE = ("created", "command", "complete", "source_file")
-"""Attributes that may differ between the runs that make one file; those of the first are kept. The place of a user's own model may
-differ, its text may not."""
+"""Attributes that may differ between the runs that make one file; those of the first are kept. The
+place of a user's own model may differ, its text may not."""
 
 
 class Column(Protocol):
@@ -41,7 +50,9 @@ class Column(Protocol):
 
 
 Job = Callable[[Model, Any, Callable[[int], None]], Any]
-"""(model, column, hears the number of points that were finished) -> result; a function that can be imported, to be sent to workers."""
+"""(model, column, hears the number of points that were finished) -> result; a function that can be
+imported, to be sent to workers.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,11 @@ class Target:
 
 
 @contextmanager
-def opened(work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()) -> Iterator[Target]:
-    """The target of ``work``, its file locked: ``blank``, or what the file has. Nothing is written before all is known to be in order.
+def opened(
+    work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()
+) -> Iterator[Target]:
+    """The target of ``work``, its file locked: ``blank``, or what the file has. Nothing is written
+    before all is known to be in order.
 
     Parameters
     ----------
@@ -107,37 +121,57 @@ def opened(work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[
     blank = blank.assign_attrs(work.attrs, complete=False)
     if work.file is not None:
         store.check_target(work.file, force=True)
-    with connected(work.dask) as client, store.locked(work.file) if work.file is not None else nullcontext():
+    with (
+        connected(work.dask) as client,
+        store.locked(work.file) if work.file is not None else nullcontext(),
+    ):
         yield Target(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)), client)
 
 
-def _begun(work: Work, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]) -> xr.Dataset:
+def _begun(
+    work: Work, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]
+) -> xr.Dataset:
     if work.file is None:
         return blank
     if work.resume and os.path.exists(work.file):
         old = store.load(work.file)
         differing = differences(old, blank, grids, ignored)
         if differing:
-            raise StoreError(f"{work.file} was made with other settings ({'; '.join(differing)}): repeat those, or choose another name")
+            raise StoreError(
+                f"{work.file} was made with other settings ({'; '.join(differing)}): repeat those,"
+                " or choose another name"
+            )
         return old
     if os.path.exists(work.file) and not work.force:
-        raise StoreError(f"{work.file} exists: pass --resume to continue it, --force to replace it, or choose another name")
+        raise StoreError(
+            f"{work.file} exists: pass --resume to continue it, --force to replace it, or choose"
+            " another name"
+        )
     store.rewrite(work.file, blank, force=work.force)
     return blank
 
 
-def differences(old: xr.Dataset, new: xr.Dataset, grids: Sequence[str], ignored: Sequence[str] = VOLATILE) -> list[str]:
+def differences(
+    old: xr.Dataset, new: xr.Dataset, grids: Sequence[str], ignored: Sequence[str] = VOLATILE
+) -> list[str]:
     """What differs between a file and the present settings, each with both values."""
-    there, here = ({k: v for k, v in _flat(d.attrs).items() if k.partition(".")[0] not in ignored} for d in (old, new))
+    there, here = (
+        {k: v for k, v in _flat(d.attrs).items() if k.partition(".")[0] not in ignored}
+        for d in (old, new)
+    )
     found = [
         f"{name} is {there.get(name, 'not given')} there and {here.get(name, 'not given')} here"
         for name in dict.fromkeys([*here, *there])
-        if name not in there or name not in here or store.encoded(there[name]) != store.encoded(here[name])
+        if name not in there
+        or name not in here
+        or store.encoded(there[name]) != store.encoded(here[name])
     ]
     for name in grids:
         grid = [d[name].values if name in d.coords else np.array([]) for d in (old, new)]
         if not np.array_equal(*grid):
-            found.append(f"the grid of {name} is {_shown(grid[0])} there and {_shown(grid[1])} here")
+            found.append(
+                f"the grid of {name} is {_shown(grid[0])} there and {_shown(grid[1])} here"
+            )
     return found
 
 
@@ -145,7 +179,11 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
     """Nested dicts as one dict with dotted names."""
     if not isinstance(value, Mapping):
         return {name: value}
-    return {k: v for key, item in value.items() for k, v in _flat(item, f"{name}.{key}" if name else str(key)).items()}
+    return {
+        k: v
+        for key, item in value.items()
+        for k, v in _flat(item, f"{name}.{key}" if name else str(key)).items()
+    }
 
 
 def _shown(grid: np.ndarray) -> str:
@@ -153,9 +191,17 @@ def _shown(grid: np.ndarray) -> str:
 
 
 def results(
-    client: Any, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], done: Callable[[int], None], threads: int
+    client: Any,
+    job: Job,
+    model: Model,
+    name: str | None,
+    columns: Mapping[int, Column],
+    done: Callable[[int], None],
+    threads: int,
 ) -> Iterator[tuple[int, Any]]:
-    """(key, result) of every column as it is finished; ``name`` says that workers find the model under this name."""
+    """(key, result) of every column as it is finished; ``name`` says that workers find the model
+    under this name.
+    """
     if client is not None:
         for key, result in distributed_results(client, job, model, name, columns):
             done(columns[key].points)
@@ -163,7 +209,9 @@ def results(
         return
     pool, pending = ThreadPoolExecutor(threads), dict(columns)
     try:
-        for key in list(pending)[: len(pending) if threads == 1 else 1]:  # the first compiles; the threads then share the program
+        for key in list(pending)[
+            : len(pending) if threads == 1 else 1
+        ]:  # the first compiles; the threads then share the program
             yield key, job(model, pending.pop(key), done)
         futures = {pool.submit(job, model, column, done): key for key, column in pending.items()}
         for future in as_completed(futures):
@@ -173,7 +221,9 @@ def results(
 
 
 class Bar:
-    """Progress on the error stream: a bar, points per second, failures and the time that remains."""
+    """Progress on the error stream: a bar, points per second, failures and the time
+    that remains.
+    """
 
     def __init__(self, progress: Progress, task: Any) -> None:
         self._progress, self._task, self._failed = progress, task, 0
@@ -190,7 +240,11 @@ class Bar:
 
 class _Speed(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(f"{task.finished_speed or task.speed:.3g}/s" if task.finished_speed or task.speed else "-/s")
+        return Text(
+            f"{task.finished_speed or task.speed:.3g}/s"
+            if task.finished_speed or task.speed
+            else "-/s"
+        )
 
 
 @contextmanager
@@ -198,16 +252,34 @@ def progress_bar(work: Work, name: str, total: int, finished: int = 0) -> Iterat
     """A bar for ``total`` points, of which an earlier run has done ``finished``."""
     show = sys.stderr.isatty() if work.progress is None else work.progress
     failed = TextColumn("{task.fields[failed]} failed")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(), failed, TextColumn("ETA"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Speed(),
+        failed,
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), disable=not show) as progress:
         yield Bar(progress, progress.add_task(name, total=total, completed=finished, failed=0))
 
 
 def gathered(
-    client: Any, job: Job, model: Model, name: str | None, columns: Mapping[int, Column], bar: Bar, put: Callable[[int, Any], int], threads: int = 2
+    client: Any,
+    job: Job,
+    model: Model,
+    name: str | None,
+    columns: Mapping[int, Column],
+    bar: Bar,
+    put: Callable[[int, Any], int],
+    threads: int = 2,
 ) -> None:
     """Compute all columns; ``put`` takes each result and says how many of its points failed."""
-    with _ctrl_c() as pressed, closing(results(client, job, model, name, columns, bar.done, threads)) as stream:
+    with (
+        _ctrl_c() as pressed,
+        closing(results(client, job, model, name, columns, bar.done, threads)) as stream,
+    ):
         for key, result in stream:
             bar.failed(put(key, result))
             if pressed.is_set():
@@ -216,7 +288,9 @@ def gathered(
 
 @contextmanager
 def _ctrl_c() -> Iterator[Event]:
-    """Whether Ctrl-C was pressed, also if Python dropped the exception (as it does in the callback of a weak reference)."""
+    """Whether Ctrl-C was pressed, also if Python dropped the exception (as it does in the callback
+    of a weak reference).
+    """
     pressed, before = Event(), signal.getsignal(signal.SIGINT)
     if current_thread() is not main_thread() or not callable(before):
         yield pressed

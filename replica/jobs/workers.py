@@ -1,7 +1,8 @@
-"""Columns on dask workers. What is sent is small: a model's name and options (or the pickled model), and arrays.
+"""Columns on dask workers. What is sent is small: a model's name and options (or the pickled
+model), and arrays.
 
-Workers need the same versions of this package and of the ones that decide its numbers; a worker that is lost has
-its columns computed again by another one.
+Workers need the same versions of this package and of the ones that decide its numbers; a worker
+that is lost has its columns computed again by another one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ TIMEOUT = 10
 
 @dataclass(frozen=True)
 class Reference:
-    """A model as it is sent: by name and options, by the text of its file, or pickled; and the versions it is to be computed with."""
+    """A model as it is sent: by name and options, by the text of its file, or pickled; and the
+    versions it is to be computed with.
+    """
 
     name: str
     options: tuple[tuple[str, str], ...]
@@ -39,7 +42,13 @@ class Reference:
     @classmethod
     def of(cls, model: Model, name: str | None) -> Reference:
         pickled = None if name or model.source else _pickled(model)
-        return cls(model.name, tuple(sorted(model.options.items())), model.source, pickled, tuple(versions().items()))
+        return cls(
+            model.name,
+            tuple(sorted(model.options.items())),
+            model.source,
+            pickled,
+            tuple(versions().items()),
+        )
 
 
 def _pickled(model: Model) -> bytes:
@@ -48,7 +57,10 @@ def _pickled(model: Model) -> bytes:
     try:
         return dumps(model)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise InputError(f"{model.name} cannot be sent to workers ({error}): define it in a module that they can import") from error
+        raise InputError(
+            f"{model.name} cannot be sent to workers ({error}): define it in a module that they can"
+            " import"
+        ) from error
 
 
 @cache
@@ -65,7 +77,9 @@ def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> An
     here = versions()
     differing = [f"{k} {here[k]} instead of {v}" for k, v in reference.versions if here[k] != v]
     if differing:
-        raise InputError(f"a worker has {', '.join(differing)}: install the same versions on all machines")
+        raise InputError(
+            f"a worker has {', '.join(differing)}: install the same versions on all machines"
+        )
     return job(_found(reference), column, lambda points: None)
 
 
@@ -86,7 +100,10 @@ def connected(dask: Any) -> Iterator[Any]:
         options = {"scheduler_file": dask} if dask.endswith(".json") else {"address": dask}
         client = distributed.Client(**options, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler`, or check the address") from error
+        raise InputError(
+            f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler`, or"
+            " check the address"
+        ) from error
     try:
         yield client
     finally:
@@ -104,9 +121,16 @@ def distributed_results(
         warnings.warn("the dask scheduler has no workers yet: waiting for some", stacklevel=2)
     futures: dict[Any, int] = {}
     try:
-        futures = {client.submit(_on_worker, job, reference, column, pure=False): key for key, column in columns.items()}
-        for future, result in distributed.as_completed(list(futures), loop=client.loop, with_results=True):
-            if isinstance(result, CancelledError):  # delivered, not raised, when the scheduler is gone
+        futures = {
+            client.submit(_on_worker, job, reference, column, pure=False): key
+            for key, column in columns.items()
+        }
+        for future, result in distributed.as_completed(
+            list(futures), loop=client.loop, with_results=True
+        ):
+            if isinstance(
+                result, CancelledError
+            ):  # delivered, not raised, when the scheduler is gone
                 raise result
             yield futures[future], result
     except distributed.KilledWorker as error:
@@ -114,6 +138,9 @@ def distributed_results(
         raise SolveError(f"{lost}: see their logs, perhaps they need more memory") from error
     except (CancelledError, distributed.comm.CommClosedError) as error:
         why = str(error).partition("\n")[0]
-        raise SolveError(f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is kept, continue with --resume") from error
+        raise SolveError(
+            f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is"
+            " kept, continue with --resume"
+        ) from error
     finally:
         client.cancel(list(futures))

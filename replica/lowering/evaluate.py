@@ -1,8 +1,9 @@
 """Evaluation of an expression tree on arrays: one axis per bound variable.
 
-A value has one dimension per bound variable of the expression, of size 1 where it does not depend on it.
-Equal subexpressions are evaluated once, and those that do not depend on the unknowns once per solve.
-A product under an integral is contracted as a matrix product where its factors live on different axes.
+A value has one dimension per bound variable of the expression, of size 1 where it does not depend
+on it. Equal subexpressions are evaluated once, and those that do not depend on the unknowns once
+per solve. A product under an integral is contracted as a matrix product where its factors live on
+different axes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations.calculus.averages import Average, Below, Bound, LineIntegral, MellinIntegral, SampleAverage
+from equations.calculus.averages import (
+    Average,
+    Below,
+    Bound,
+    LineIntegral,
+    MellinIntegral,
+    SampleAverage,
+)
 from equations.calculus.discontinuities import kinks, samples
 from equations.calculus.scalar_envelope import ProxSlope, ProxValue, curvature_of, slope_of
 from equations.calculus.special_functions import LogSumExp
@@ -36,15 +44,23 @@ class Evaluation:
     """One evaluation at given unknowns and controls."""
 
     def __init__(
-        self, axes: dict[Any, int], rule: Rule, unknowns: Sequence[sp.Symbol], x: jax.Array, controls: Values, shared: dict[Any, Any], write: bool,
+        self,
+        axes: dict[Any, int],
+        rule: Rule,
+        unknowns: Sequence[sp.Symbol],
+        x: jax.Array,
+        controls: Values,
+        shared: dict[Any, Any],
+        write: bool,
         groups: planted.Groups | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.axes, self.rule, self.ndim, self.groups = axes, rule, len(axes), groups or {}
         self.cut = quadrature.CUT * self.rule.widen
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(unknowns)})
         self.unknowns = set(unknowns)
-        # Bound variables in scope: variable -> (identity of its node set, whether that depends on the unknowns).
+        # Bound variables in scope: variable -> (identity of its node set, whether that depends on
+        # the unknowns).
         self.scope: dict[Any, tuple[Any, bool]] = {}
         self.memo: dict[Any, Any] = {}
         self.shared, self.write = shared, write
@@ -105,7 +121,11 @@ class Evaluation:
             return self._prox(e)
         if isinstance(e, LogSumExp):
             return self._over_tokens(
-                e.args[1], e.args[2], lambda: jax.scipy.special.logsumexp(self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True)
+                e.args[1],
+                e.args[2],
+                lambda: jax.scipy.special.logsumexp(
+                    self.value(e.args[0]), axis=self.axes[e.args[1]], keepdims=True
+                ),
             )
         if isinstance(e, sp.Sum):
             return self._indexed_sum(e)
@@ -121,7 +141,12 @@ class Evaluation:
         exponentials = [a for a in e.args if isinstance(a, sp.exp)]
         if len(e.args) == 2 and -1 in e.args and exponentials:
             return jnp.expm1(self.value(exponentials[0].args[0]))
-        if len(e.args) == 2 and 1 in e.args and isinstance(e - 1, sp.Mul) and isinstance(1 - e, sp.exp):
+        if (
+            len(e.args) == 2
+            and 1 in e.args
+            and isinstance(e - 1, sp.Mul)
+            and isinstance(1 - e, sp.exp)
+        ):
             return -jnp.expm1(self.value((1 - e).args[0]))
         total = self.value(e.args[0])
         for term in e.args[1:]:
@@ -165,10 +190,14 @@ class Evaluation:
         shape[self.axes[variable]] = -1
         return jnp.asarray(points).reshape(shape)
 
-    def _under(self, variable: Any, points: Any, identity: Any, varies: bool, compute: Callable[[], Any]) -> Any:
+    def _under(
+        self, variable: Any, points: Any, identity: Any, varies: bool, compute: Callable[[], Any]
+    ) -> Any:
         """``compute()`` with ``variable`` bound to ``points``."""
         if variable in self.scope:
-            raise LoweringError(f"the variable {variable} is bound twice in nested integrals: rename one of them")
+            raise LoweringError(
+                f"the variable {variable} is bound twice in nested integrals: rename one of them"
+            )
         outside = self.env.get(variable)  # an unknown or control of the same name, hidden in here
         self.env[variable], self.scope[variable] = points, (identity, varies)
         try:
@@ -178,7 +207,9 @@ class Evaluation:
             self.env[variable] = outside
 
     def _identity(self, node: Bound, roots: tuple[Any, ...] = (), *rest: Any) -> tuple[Any, bool]:
-        """What the node set of an integral depends on: its parameters, its kinks and the variables they see."""
+        """What the node set of an integral depends on: its parameters, its kinks and the variables
+        they see.
+        """
         free = frozenset().union(*(self._free_symbols(p) for p in (*node.parameters, *roots)))
         scope = tuple((v, self.scope[v][0]) for v in self.axes if v in free and v in self.scope)
         varies = bool(free & self.unknowns) or any(self.scope[v][1] for v, _ in scope)
@@ -190,14 +221,23 @@ class Evaluation:
         even = not roots and not e.focus and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
         along = partial(self._along, x)
         if len(e.focus) > 2:
-            points, weights = integration.foci(along, self.axes[x], self.rule, mean, deviation, [self.value(f) for f in e.focus])
+            points, weights = integration.foci(
+                along, self.axes[x], self.rule, mean, deviation, [self.value(f) for f in e.focus]
+            )
         elif e.focus:
-            points, weights = integration.focused(along, self.rule, mean, deviation, *(self.value(f) for f in e.focus))
+            points, weights = integration.focused(
+                along, self.rule, mean, deviation, *(self.value(f) for f in e.focus)
+            )
         elif roots:
-            points, weights = integration.panels(along, self.axes[x], self.rule, mean, deviation, [self.value(r) for r in roots])
+            points, weights = integration.panels(
+                along, self.axes[x], self.rule, mean, deviation, [self.value(r) for r in roots]
+            )
         else:
             nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even), self.cut)
-            points, weights = mean + deviation * self._along(x, nodes.points), self._along(x, nodes.weights)
+            points, weights = (
+                mean + deviation * self._along(x, nodes.points),
+                self._along(x, nodes.weights),
+            )
         identity, varies = self._identity(e, tuple(roots), bool(even))
         return self._under(x, points, identity, varies, lambda: self._contract(e.body, x, weights))
 
@@ -215,20 +255,33 @@ class Evaluation:
         nodes = quadrature.unit_trapezoid(self.rule.line)
         points = low + (high - low) * self._along(e.variable, nodes.points)
         weights = (high - low) * self._along(e.variable, nodes.weights)
-        return self._under(e.variable, points, *self._identity(e), lambda: self._contract(e.body, e.variable, weights))
+        return self._under(
+            e.variable,
+            points,
+            *self._identity(e),
+            lambda: self._contract(e.body, e.variable, weights),
+        )
 
     def _mellin(self, e: MellinIntegral) -> Any:
         contour, period = (self.value(p) for p in e.parameters)
-        z, weights = quadrature.mellin(self.rule.mellin, contour, self.rule.widen * jnp.reshape(period, ()))
+        z, weights = quadrature.mellin(
+            self.rule.mellin, contour, self.rule.widen * jnp.reshape(period, ())
+        )
         points = self._along(e.variable, z)
         weights = self._along(e.variable, weights)
-        return self._under(e.variable, points, *self._identity(e), lambda: self._contract(e.body, e.variable, weights, split_exp=True))
+        return self._under(
+            e.variable,
+            points,
+            *self._identity(e),
+            lambda: self._contract(e.body, e.variable, weights, split_exp=True),
+        )
 
     def _contract(self, body: sp.Expr, x: Any, weights: Any, split_exp: bool = False) -> Any:
-        """sum_x weights * body, as matrix products where the factors of a term live on different axes.
+        """sum_x weights * body, as matrix products where the factors of a term live on different
+        axes.
 
-        ``split_exp`` also factors exp(a(x, s) + b(x, y)); safe in Mellin integrals, whose factors are moments
-        E[A^{-z}], bounded by their value at real z. The result is real.
+        ``split_exp`` also factors exp(a(x, s) + b(x, y)); safe in Mellin integrals, whose factors
+        are moments E[A^{-z}], bounded by their value at real z. The result is real.
         """
         axis = self.axes[x]
         groups: dict[sp.Expr, list[sp.Expr]] = {}
@@ -239,14 +292,22 @@ class Evaluation:
         for left, rights in groups.items():
             right = self.value(sp.Add(*rights)) * weights
             if left == 1:
-                part = jnp.sum(jnp.real(jnp.broadcast_to(right, jnp.broadcast_shapes(right.shape, weights.shape))), axis=axis, keepdims=True)
+                part = jnp.sum(
+                    jnp.real(
+                        jnp.broadcast_to(right, jnp.broadcast_shapes(right.shape, weights.shape))
+                    ),
+                    axis=axis,
+                    keepdims=True,
+                )
             else:
                 part = matmul(self.value(left), right, axis)
             total = total + part
         return total
 
     def _split(self, term: sp.Expr, x: Any, split_exp: bool) -> tuple[sp.Expr, sp.Expr]:
-        """term = left * right with the most widely shared factor set in ``left`` (1 if nothing is gained)."""
+        """term = left * right with the most widely shared factor set in ``left`` (1 if nothing is
+        gained).
+        """
         by_axes: dict[frozenset[Any], sp.Expr] = {}
         for factor in sp.Mul.make_args(term):
             parts = [factor]
@@ -258,7 +319,8 @@ class Evaluation:
         wide = [where for where in by_axes if x in where and len(where) > 1]
         if len(wide) != 2:
             return sp.S.One, term
-        # Keep in ``left`` the factor that is the same in most terms: the one that does not see the unknowns.
+        # Keep in ``left`` the factor that is the same in most terms: the one that does not see the
+        # unknowns.
         wide.sort(key=lambda where: bool(self._free_symbols(by_axes[where]) & self.unknowns))
         left = by_axes.pop(wide[0])
         return left, sp.Mul(*by_axes.values())
@@ -266,14 +328,24 @@ class Evaluation:
     # minimisers -----------------------------------------------------------------------------------
 
     def _prox(self, e: ProxValue) -> Any:
-        """A number at the minimiser of an envelope; the minimiser itself is found once for all that share it."""
+        """A number at the minimiser of an envelope; the minimiser itself is found once for all that
+        share it.
+        """
         z, centre, width = e.variable, self.value(e.centre), self.value(e.width)
         first, second = slope_of(e.loss, e.variable), curvature_of(e.loss, e.variable)
 
         def derivatives(points: jax.Array) -> tuple[jax.Array, jax.Array]:
             trial = copy.copy(self)  # traced inside a loop: nothing of it may be remembered here
-            trial.env, trial.memo, trial.shared, trial.scope, trial.write = self.env | {z: points}, {}, {}, dict(self.scope), False
-            return trial._under(z, points, ("trial",), True, lambda: (trial.value(first), trial.value(second)))
+            trial.env, trial.memo, trial.shared, trial.scope, trial.write = (
+                self.env | {z: points},
+                {},
+                {},
+                dict(self.scope),
+                False,
+            )
+            return trial._under(
+                z, points, ("trial",), True, lambda: (trial.value(first), trial.value(second))
+            )
 
         if e.body == z:
             shapes = jax.eval_shape(lambda: derivatives(centre + 0 * width)[0] + centre + width)
@@ -288,11 +360,22 @@ class Evaluation:
     def _over_tokens(self, index: Any, count: Any, compute: Callable[[], Any]) -> Any:
         size = self.rule.tokens if self.rule.tokens and not count.is_Integer else count
         if not isinstance(size, int | sp.Integer):
-            raise LoweringError(f"the indexed sum over {index} = 1..{count} needs a number for {count}: it is an array size")
+            raise LoweringError(
+                f"the indexed sum over {index} = 1..{count} needs a number for {count}: it is an"
+                " array size"
+            )
         identity = ("tokens", int(size))
-        if index in self.scope and self.scope[index][0] == identity:  # already laid out by a sample average or an outer sum
+        if (
+            index in self.scope and self.scope[index][0] == identity
+        ):  # already laid out by a sample average or an outer sum
             return compute()
-        return self._under(index, self._along(index, jnp.arange(1, int(size) + 1, dtype=float)), identity, False, compute)
+        return self._under(
+            index,
+            self._along(index, jnp.arange(1, int(size) + 1, dtype=float)),
+            identity,
+            False,
+            compute,
+        )
 
     def _indexed_sum(self, e: sp.Sum) -> Any:
         if len(e.limits) != 1 or e.limits[0][1] != 1:
@@ -301,18 +384,26 @@ class Evaluation:
 
         def total() -> Any:
             body, points = self.value(e.function), self.env[index]
-            return jnp.sum(jnp.broadcast_to(body, jnp.broadcast_shapes(jnp.shape(body), points.shape)), axis=self.axes[index], keepdims=True)
+            return jnp.sum(
+                jnp.broadcast_to(body, jnp.broadcast_shapes(jnp.shape(body), points.shape)),
+                axis=self.axes[index],
+                keepdims=True,
+            )
 
         return self._over_tokens(index, count, total)
 
     def _sample(self, e: SampleAverage) -> Any:
-        """Mean over the scrambled Sobol points; the scramble in use is the control-like symbol ``SCRAMBLE``."""
+        """Mean over the scrambled Sobol points; the scramble in use is the control-like symbol
+        ``SCRAMBLE``.
+        """
         common, bases = e.parameters[1], e.parameters[2]
         tokens, sample = self.rule.tokens, samples(e)
         if tokens is None:
             raise LoweringError("the sampled route needs the number of tokens in its rule")
         dims = len(common) + tokens * len(bases)
-        sets = quadrature.sobol_gaussian(dims, self.rule.log2_samples, self.rule.scrambles, self.rule.seed)
+        sets = quadrature.sobol_gaussian(
+            dims, self.rule.log2_samples, self.rule.scrambles, self.rule.seed
+        )
         points = jnp.asarray(sets)[jnp.asarray(self.env[SCRAMBLE], dtype=int)]
 
         def lay(columns: jax.Array, token_axis: bool) -> jax.Array:
@@ -320,7 +411,11 @@ class Evaluation:
             shape[self.axes[sample]] = columns.shape[0]
             if token_axis:
                 shape[self.axes[e.variable]] = tokens
-            order = columns if not token_axis or self.axes[sample] < self.axes[e.variable] else columns.T
+            order = (
+                columns
+                if not token_axis or self.axes[sample] < self.axes[e.variable]
+                else columns.T
+            )
             return order.reshape(shape)
 
         for i, symbol in enumerate(common):
@@ -337,7 +432,9 @@ class Evaluation:
             return jnp.mean(self.value(e.body), axis=self.axes[sample], keepdims=True)
 
         inner = lambda: self._under(e.variable, index_points, ("tokens", tokens), False, mean)  # noqa: E731
-        return self._under(sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner)
+        return self._under(
+            sample, self._along(sample, jnp.arange(points.shape[0])), ("samples",), True, inner
+        )
 
     def _planted(self, e: PlantedAverage | Slope) -> Any:
         """All averages of one law, and their slopes, at once: they share the samples."""
@@ -352,7 +449,9 @@ class Evaluation:
             return values, values
 
         here = jnp.array([self.env[v] for v in variables], dtype=jnp.result_type(float))
-        slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else at(here)  # no variable, no slope
+        slopes, values = (
+            jax.jacfwd(at, has_aux=True)(here) if variables else at(here)
+        )  # no variable, no slope
         for i, node in enumerate(nodes):
             self.memo[(node, ())] = values[i].reshape((1,) * self.ndim)
             for j, variable in enumerate(variables):

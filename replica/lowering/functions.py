@@ -17,7 +17,9 @@ from equations.calculus import special_functions
 
 Row = Callable[..., jax.Array]
 FRACTION_BELOW = -3.5
-"""Below this the Mills functions use their continued fraction: nothing cancels, error < 1e-15 at every x."""
+"""Below this the Mills functions use their continued fraction: nothing cancels, error < 1e-15 at
+every x.
+"""
 TERMS = 40
 LARGEST = 40.0
 """Above this phi/Phi is zero."""
@@ -27,15 +29,17 @@ def log_ndtr(x: jax.Array) -> jax.Array:
     """log Phi(x) to 1e-14 relative, in both tails (JAX's own: 6e-12 at -23, 5e-2 at 8)."""
     left, right = jnp.minimum(x, FRACTION_BELOW), jnp.maximum(x, 0.0)
     tail = -(left**2) / 2 - jnp.log(2 * jnp.pi) / 2 - jnp.log(_mills_fraction(left)[0] - left)
-    middle = jnp.where(x > 0, jnp.log1p(-jsp.ndtr(-right)), jsp.log_ndtr(jnp.clip(x, FRACTION_BELOW, 0.0)))
+    middle = jnp.where(
+        x > 0, jnp.log1p(-jsp.ndtr(-right)), jsp.log_ndtr(jnp.clip(x, FRACTION_BELOW, 0.0))
+    )
     return jnp.where(x < FRACTION_BELOW, tail, middle)
 
 
 def _mills_fraction(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """g = x + phi/Phi and v = 1 - m g for x <= -3.5.
 
-    With t = -x and k_n = n/(t + k_{n+1}) (Laplace's continued fraction), phi/Phi = t + k_1: so g = k_1 and
-    v = 1 - (t + k_1) k_1 = k_1 (k_2 - k_1), where k_2 - k_1 is about k_1.
+    With t = -x and k_n = n/(t + k_{n+1}) (Laplace's continued fraction), phi/Phi = t + k_1: so g =
+    k_1 and v = 1 - (t + k_1) k_1 = k_1 (k_2 - k_1), where k_2 - k_1 is about k_1.
     """
     t = -x
     k = jnp.zeros_like(t)
@@ -53,7 +57,9 @@ def _mills_direct(x: jax.Array) -> jax.Array:
 def mills_gap(x: jax.Array) -> jax.Array:
     """x + phi(x)/Phi(x)."""
     fraction = _mills_fraction(jnp.minimum(x, FRACTION_BELOW))[0]
-    return jnp.where(x < FRACTION_BELOW, fraction, jnp.maximum(x, FRACTION_BELOW) + _mills_direct(x))
+    return jnp.where(
+        x < FRACTION_BELOW, fraction, jnp.maximum(x, FRACTION_BELOW) + _mills_direct(x)
+    )
 
 
 def inverse_mills(x: jax.Array) -> jax.Array:
@@ -135,7 +141,9 @@ FUNCTIONS: dict[Any, Row] = {
     sp.erf: jsp.erf,
     sp.erfc: jsp.erfc,
     sp.erfinv: jsp.erfinv,
-    sp.gamma: lambda x: jnp.where(x > 0, 1.0, jnp.sign(jnp.cos(jnp.pi * jnp.floor(x)))) * jnp.exp(jsp.gammaln(x)),
+    sp.gamma: lambda x: (
+        jnp.where(x > 0, 1.0, jnp.sign(jnp.cos(jnp.pi * jnp.floor(x)))) * jnp.exp(jsp.gammaln(x))
+    ),
     sp.loggamma: jsp.gammaln,
     sp.digamma: jsp.digamma,
     sp.polygamma: polygamma,

@@ -1,4 +1,6 @@
-"""Nodes of a Gaussian average, between kinks or on the scale of narrow features, and sums over an axis as matrix products."""
+"""Nodes of a Gaussian average, between kinks or on the scale of narrow features, and sums over an
+axis as matrix products.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ def density(g: Any) -> Any:
     return jnp.exp(-(g**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def panels(along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, roots: list[Any]) -> tuple[Any, Any]:
-    """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if deviation = 0."""
+def panels(
+    along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, roots: list[Any]
+) -> tuple[Any, Any]:
+    """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if
+    deviation = 0.
+    """
     cut, nodes = quadrature.CUT * rule.widen, quadrature.gauss_legendre(rule.panel)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     kinks = (jnp.clip((r - mean) / unit, -cut, cut) for r in roots)
@@ -39,11 +45,18 @@ def panels(along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, roots
     return mean + deviation * points, lengths * density(points)
 
 
-def focused(along: Along, rule: Rule, mean: Any, deviation: Any, centre: Any, width: Any) -> tuple[Any, Any]:
-    """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far from it."""
+def focused(
+    along: Along, rule: Rule, mean: Any, deviation: Any, centre: Any, width: Any
+) -> tuple[Any, Any]:
+    """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far
+    from it.
+    """
     cut, nodes = quadrature.CUT * rule.widen, quadrature.unit_trapezoid(rule.focused)
     unit = jnp.where(deviation > 0, deviation, 1.0)
-    middle, width = jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST), jnp.minimum(width / unit, WIDEST)
+    middle, width = (
+        jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST),
+        jnp.minimum(width / unit, WIDEST),
+    )
     low, high = (jnp.arcsinh((side * cut - middle) / width) for side in (-1, 1))
     t = low + (high - low) * along(nodes.points)
     points = middle + width * jnp.sinh(t)
@@ -51,8 +64,12 @@ def focused(along: Along, rule: Rule, mean: Any, deviation: Any, centre: Any, wi
     return mean + deviation * points, weights
 
 
-def foci(along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, focus: list[Any]) -> tuple[Any, Any]:
-    """The same for several features: between the middles of neighbours Gauss-Legendre in t around each."""
+def foci(
+    along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, focus: list[Any]
+) -> tuple[Any, Any]:
+    """The same for several features: between the middles of neighbours Gauss-Legendre in t around
+    each.
+    """
     cut, nodes = quadrature.CUT * rule.widen, quadrature.gauss_legendre(rule.focused)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middles, widths = (jnp.stack(jnp.broadcast_arrays(*focus[i::2])) for i in (0, 1))
@@ -67,11 +84,16 @@ def foci(along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, focus: 
         low, high = (jnp.arcsinh((edge - middle) / width) for edge in (a, b))
         t = low + (high - low) * along(nodes.points)
         points.append(middle + width * jnp.sinh(t))
-        weights.append((high - low) * along(nodes.weights) * width * jnp.cosh(t) * density(points[-1]))
-    return mean + deviation * jnp.concatenate(points, axis=axis), jnp.concatenate(weights, axis=axis)
+        weights.append(
+            (high - low) * along(nodes.weights) * width * jnp.cosh(t) * density(points[-1])
+        )
+    return mean + deviation * jnp.concatenate(points, axis=axis), jnp.concatenate(
+        weights, axis=axis
+    )
 
 
 # sums over an axis -------------------------------------------------------------------------------
+
 
 def matmul(left: jax.Array, right: jax.Array, axis: int) -> jax.Array:
     """Re sum_axis left * right for arrays of equal rank with size-1 axes, as one matrix product."""
@@ -80,8 +102,12 @@ def matmul(left: jax.Array, right: jax.Array, axis: int) -> jax.Array:
     columns = [a for a in range(rank) if a != axis and right.shape[a] > 1]
     if set(rows) & set(columns):
         return jnp.sum(jnp.real(left * right), axis=axis, keepdims=True)
-    a = jnp.transpose(left, (*rows, axis, *(i for i in range(rank) if i != axis and i not in rows))).reshape(-1, left.shape[axis])
-    b = jnp.transpose(right, (axis, *columns, *(i for i in range(rank) if i != axis and i not in columns))).reshape(right.shape[axis], -1)
+    a = jnp.transpose(
+        left, (*rows, axis, *(i for i in range(rank) if i != axis and i not in rows))
+    ).reshape(-1, left.shape[axis])
+    b = jnp.transpose(
+        right, (axis, *columns, *(i for i in range(rank) if i != axis and i not in columns))
+    ).reshape(right.shape[axis], -1)
     product = jnp.real(a) @ jnp.real(b)
     if jnp.iscomplexobj(a) and jnp.iscomplexobj(b):
         product = product - jnp.imag(a) @ jnp.imag(b)

@@ -1,7 +1,7 @@
 """Lowering: SymPy expressions to JAX arrays.
 
-``Lowered`` checks a set of expressions (every node must have a row, every symbol a meaning) and evaluates
-them; ``function`` makes a JAX function of one expression.
+``Lowered`` checks a set of expressions (every node must have a row, every symbol a meaning) and
+evaluates them; ``function`` makes a JAX function of one expression.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations.calculus.averages import Average, Below, LineIntegral, MellinIntegral, SampleAverage, TokenAverage
+from equations.calculus.averages import (
+    Average,
+    Below,
+    LineIntegral,
+    MellinIntegral,
+    SampleAverage,
+    TokenAverage,
+)
 from equations.calculus.discontinuities import bound_variables, curved
 from equations.calculus.scalar_envelope import ProxValue
 from equations.calculus.special_functions import LogSumExp, stabilise
@@ -28,12 +35,18 @@ from .node_sizes import Rule
 __all__ = ["SCRAMBLE", "Lowered", "Rule", "function", "value_and_error"]
 
 
-def function(symbols: Sequence[sp.Symbol], expr: sp.Expr, rule: Rule | None = None) -> Callable[..., jax.Array]:
-    """A JAX function of arrays, one per symbol, broadcast against each other; it works under jit, grad and vmap."""
+def function(
+    symbols: Sequence[sp.Symbol], expr: sp.Expr, rule: Rule | None = None
+) -> Callable[..., jax.Array]:
+    """A JAX function of arrays, one per symbol, broadcast against each other; it works under jit,
+    grad and vmap.
+    """
     lowered = Lowered({"value": sp.sympify(expr)}, list(symbols), [], "expression", rule or Rule())
 
     def scalar(*values: jax.Array) -> jax.Array:
-        return lowered.bind(jnp.stack([jnp.asarray(v) for v in values]) if values else jnp.zeros(0), {})(None)["value"]
+        return lowered.bind(
+            jnp.stack([jnp.asarray(v) for v in values]) if values else jnp.zeros(0), {}
+        )(None)["value"]
 
     def call(*values: Any) -> jax.Array:
         arrays = [jnp.asarray(v, dtype=jnp.result_type(float)) for v in values]
@@ -47,8 +60,12 @@ SAFETY = 2.0
 FLOOR = 1e-13
 
 
-def value_and_error(symbols: Sequence[sp.Symbol], expr: sp.Expr, values: Sequence[Any], rule: Rule | None = None) -> tuple[jax.Array, jax.Array]:
-    """``expr`` at ``values`` (one array per symbol) and an estimate of its error from a finer rule."""
+def value_and_error(
+    symbols: Sequence[sp.Symbol], expr: sp.Expr, values: Sequence[Any], rule: Rule | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """``expr`` at ``values`` (one array per symbol) and an estimate of its error from
+    a finer rule.
+    """
     rule = rule or Rule()
     value, finer = (function(symbols, expr, r)(*values) for r in (rule, rule.finer()))
     return value, SAFETY * jnp.abs(finer - value) + FLOOR * (1 + jnp.abs(value))
@@ -67,10 +84,20 @@ class Lowered:
     """
 
     def __init__(
-        self, expressions: Mapping[str, sp.Expr], unknowns: Sequence[sp.Symbol], controls: Sequence[sp.Symbol], model: str, rule: Rule
+        self,
+        expressions: Mapping[str, sp.Expr],
+        unknowns: Sequence[sp.Symbol],
+        controls: Sequence[sp.Symbol],
+        model: str,
+        rule: Rule,
     ) -> None:
         self.expressions = {name: stabilise(sp.sympify(e)) for name, e in expressions.items()}
-        self.unknowns, self.controls, self.model, self.rule = list(unknowns), list(controls), model, rule
+        self.unknowns, self.controls, self.model, self.rule = (
+            list(unknowns),
+            list(controls),
+            model,
+            rule,
+        )
         _check(self.expressions, [*unknowns, *controls], model)
         self._groups = planted.groups(self.expressions)
         self._axes: dict[Any, int] = {}
@@ -79,40 +106,84 @@ class Lowered:
                 for variable in bound_variables(node):
                     self._axes.setdefault(variable, len(self._axes))
 
-    def bind(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> Callable[[jax.Array | None], dict[str, jax.Array]]:
+    def bind(
+        self, x: jax.Array, controls: Mapping[sp.Symbol, Any]
+    ) -> Callable[[jax.Array | None], dict[str, jax.Array]]:
         """Fix the controls; returns x -> values (x = None: at the ``x`` given here).
 
-        What does not depend on x is evaluated here, once, outside any loop the returned function runs in.
+        What does not depend on x is evaluated here, once, outside any loop the returned function
+        runs in.
         """
         shared: dict[Any, Any] = {}
-        first = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True, groups=self._groups)
+        first = Evaluation(
+            self._axes,
+            self.rule,
+            self.unknowns,
+            x,
+            controls,
+            shared,
+            write=True,
+            groups=self._groups,
+        )
         values = {name: first.scalar(e) for name, e in self.expressions.items()}
 
         def at(x: jax.Array | None) -> dict[str, jax.Array]:
             if x is None:
                 return values
-            evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False, groups=self._groups)
+            evaluation = Evaluation(
+                self._axes,
+                self.rule,
+                self.unknowns,
+                x,
+                controls,
+                shared,
+                write=False,
+                groups=self._groups,
+            )
             return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
         return at
 
-
     def prepared(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> dict[Any, jax.Array]:
-        """What does not depend on x, by subexpression, for ``at``: where a loop over x is not compiled, it is evaluated once all the same."""
+        """What does not depend on x, by subexpression, for ``at``: where a loop over x is not
+        compiled, it is evaluated once all the same.
+        """
         shared: dict[Any, Any] = {}
-        evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=True, groups=self._groups)
+        evaluation = Evaluation(
+            self._axes,
+            self.rule,
+            self.unknowns,
+            x,
+            controls,
+            shared,
+            write=True,
+            groups=self._groups,
+        )
         for expression in self.expressions.values():
             evaluation.scalar(expression)
         return shared
 
-    def at(self, x: jax.Array, controls: Mapping[sp.Symbol, Any], shared: dict[Any, Any]) -> dict[str, jax.Array]:
+    def at(
+        self, x: jax.Array, controls: Mapping[sp.Symbol, Any], shared: dict[Any, Any]
+    ) -> dict[str, jax.Array]:
         """The values at x, given what is ``prepared``."""
-        evaluation = Evaluation(self._axes, self.rule, self.unknowns, x, controls, shared, write=False, groups=self._groups)
+        evaluation = Evaluation(
+            self._axes,
+            self.rule,
+            self.unknowns,
+            x,
+            controls,
+            shared,
+            write=False,
+            groups=self._groups,
+        )
         return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
 
 def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model: str) -> None:
-    """Refuse, before any call, what has no row, partial Piecewise and ambiguous or undeclared symbols."""
+    """Refuse, before any call, what has no row, partial Piecewise and ambiguous or undeclared
+    symbols.
+    """
     names: dict[str, sp.Symbol] = {}
     for name, expr in expressions.items():
         for node in sp.preorder_traversal(expr):
@@ -120,22 +191,38 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
             if problem:
                 raise LoweringError(f"model {model}: {problem} (in {name})")
             if isinstance(node, sp.Symbol) and names.setdefault(node.name, node) != node:
-                raise LoweringError(f"model {model}: two symbols named {node.name} with different assumptions (in {name}); declare it once")
+                raise LoweringError(
+                    f"model {model}: two symbols named {node.name} with different assumptions (in"
+                    f" {name}); declare it once"
+                )
         for symbol in sorted(expr.free_symbols, key=str):
             if symbol not in known and not isinstance(symbol, sp.Indexed | sp.IndexedBase):
-                raise LoweringError(f"model {model}: {symbol} in {name} is neither an unknown nor a control")
+                raise LoweringError(
+                    f"model {model}: {symbol} in {name} is neither an unknown nor a control"
+                )
 
 
 _PLANTED = (PlantedAverage, Slope, LogEvidence, LocationLaw, Score)
 _INTEGRALS = (Average, Below, LineIntegral, MellinIntegral, SampleAverage, ProxValue, LogSumExp)
 _STRUCTURAL = (*_INTEGRALS, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
-_ATOMS = (sp.Symbol, sp.Number, sp.NumberSymbol, sp.Tuple, sp.IndexedBase, sp.Idx, sp.core.symbol.Str)
+_ATOMS = (
+    sp.Symbol,
+    sp.Number,
+    sp.NumberSymbol,
+    sp.Tuple,
+    sp.IndexedBase,
+    sp.Idx,
+    sp.core.symbol.Str,
+)
 
 
 def unsupported(node: sp.Basic) -> str | None:
     """Why a node (without its arguments) cannot be lowered, or None."""
     if isinstance(node, sp.DiracDelta):
-        return f"no lowering for {node}: integrate the delta by parts, or write the average over its argument"
+        return (
+            f"no lowering for {node}: integrate the delta by parts, or write the average over its"
+            " argument"
+        )
     if isinstance(node, TokenAverage):
         return "a TokenAverage must be rewritten (exchangeable.laplace or .sampled) before lowering"
     if isinstance(node, sp.Piecewise) and node.args[-1].args[1] != sp.true:  # type: ignore[attr-defined]
@@ -143,8 +230,15 @@ def unsupported(node: sp.Basic) -> str | None:
     if isinstance(node, Average):
         bend = curved(node.body, node.variable)
         if bend is not None:
-            return f"no lowering for a jump or bend at the zeros of {bend} under an average: write it with arguments linear in {node.variable}"
-    plain = isinstance(node, (*_STRUCTURAL, *_ATOMS)) or node in (sp.I, sp.true, sp.false) or node.func in FUNCTIONS
+            return (
+                f"no lowering for a jump or bend at the zeros of {bend} under an average: write it"
+                f" with arguments linear in {node.variable}"
+            )
+    plain = (
+        isinstance(node, (*_STRUCTURAL, *_ATOMS))
+        or node in (sp.I, sp.true, sp.false)
+        or node.func in FUNCTIONS
+    )
     if plain or type(node).__name__ == "ExprCondPair":
         return None
     return f"no lowering for {type(node).__name__} in {node}"

@@ -18,8 +18,8 @@ class Rule:
     panel, focused : int
         Nodes per panel between kinks, and of a Gaussian average with a narrow feature.
     widen : float
-        Factor on the ranges of integration (and the period of Mellin integrals), so that a finer rule also
-        shows what a coarser one cuts off.
+        Factor on the ranges of integration (and the period of Mellin integrals), so that a finer
+        rule also shows what a coarser one cuts off.
     log2_samples, scrambles, seed : int
         Quasi-Monte Carlo sets of the sampled route.
     tokens : int or None
@@ -41,15 +41,32 @@ class Rule:
     winner: int = 36
 
     def finer(self) -> Rule:
-        """1.6 times as many nodes on wider ranges, and other samples: its difference from this rule is the error estimate."""
-        return replace(self.refined(), widen=1.15 * self.widen, log2_samples=self.log2_samples, seed=self.seed + 1)
+        """1.6 times as many nodes on wider ranges, and other samples: its difference from this rule
+        is the error estimate.
+        """
+        return replace(
+            self.refined(),
+            widen=1.15 * self.widen,
+            log2_samples=self.log2_samples,
+            seed=self.seed + 1,
+        )
 
     def refined(self) -> Rule:
-        """1.6 times as many nodes on the same ranges and four times as many samples: the next level of a solve."""
-        sizes = {k: int(1.6 * getattr(self, k)) for k in ("gaussian", "line", "mellin", "panel", "focused")}
+        """1.6 times as many nodes on the same ranges and four times as many samples: the next level
+        of a solve.
+        """
+        sizes = {
+            k: int(1.6 * getattr(self, k))
+            for k in ("gaussian", "line", "mellin", "panel", "focused")
+        }
         return replace(self, **sizes, log2_samples=self.log2_samples + 2)
 
     def at_least(self, sizes: Mapping[str, float]) -> Rule:
-        """This rule with sizes raised to ``sizes``, in steps of 1.25 so that few different programs are compiled."""
-        steps = {k: max(0, math.ceil(math.log(need / getattr(self, k)) / math.log(1.25))) for k, need in sizes.items()}
+        """This rule with sizes raised to ``sizes``, in steps of 1.25 so that few different programs
+        are compiled.
+        """
+        steps = {
+            k: max(0, math.ceil(math.log(need / getattr(self, k)) / math.log(1.25)))
+            for k, need in sizes.items()
+        }
         return replace(self, **{k: math.ceil(getattr(self, k) * 1.25**n) for k, n in steps.items()})

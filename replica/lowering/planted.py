@@ -1,6 +1,7 @@
 """Evaluation of planted averages (``equations.planted``) on samples, all of one law in one pass.
 
-Samples come in blocks that fit the cache; every block is weighted, summed over its locations and averaged.
+Samples come in blocks that fit the cache; every block is weighted, summed over its locations and
+averaged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Scalar = Callable[[sp.Expr], jax.Array]
 
 
 class Group(NamedTuple):
-    """What is asked of one law: averages, and the symbols with respect to which their slopes are."""
+    """What is asked of one law: averages, and the symbols with respect to which their
+    slopes are.
+    """
 
     nodes: tuple[PlantedAverage, ...]
     variables: tuple[sp.Symbol, ...]
@@ -54,10 +57,14 @@ def groups(expressions: Mapping[str, sp.Expr]) -> Groups:
     return {law: Group(tuple(asked), tuple(variables.get(law, ()))) for law, asked in nodes.items()}
 
 
-def averages(drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None) -> jax.Array:
-    """The value of each of ``nodes`` over one of the scrambled sets, or over all of them; ``scalar`` evaluates the parameters of the law.
+def averages(
+    drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None
+) -> jax.Array:
+    """The value of each of ``nodes`` over one of the scrambled sets, or over all of them;
+    ``scalar`` evaluates the parameters of the law.
 
-    With a law of the length each length has its share of every set, and the sum over lengths has the weights of the law.
+    With a law of the length each length has its share of every set, and the sum over lengths has
+    the weights of the law.
     """
     evidence, lengths = drawn
     (q_k, v_k), (q_v, width) = ([scalar(v) for v in pair] for pair in evidence.variances)
@@ -66,10 +73,19 @@ def averages(drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Sc
     if tokens is None:
         raise LoweringError("a planted average needs the number of tokens in its rule")
     if rule.log2_samples < halvings(len(lengths)):
-        raise LoweringError(f"a law of {len(lengths)} lengths needs log2_samples of at least {halvings(len(lengths))} in its rule")
+        raise LoweringError(
+            f"a law of {len(lengths)} lengths needs log2_samples of at least"
+            f" {halvings(len(lengths))} in its rule"
+        )
     law = location_law.noise(v_k, nu)
     points = location_law.base_points(tokens, rule.log2_samples, rule.scrambles, rule.seed)
-    size = 2 ** max(0, min(rule.log2_samples - halvings(len(lengths)), (BLOCK // (tokens * rule.winner)).bit_length() - 1))
+    size = 2 ** max(
+        0,
+        min(
+            rule.log2_samples - halvings(len(lengths)),
+            (BLOCK // (tokens * rule.winner)).bit_length() - 1,
+        ),
+    )
 
     def mean(count: jax.Array, blocks: location_law.Points) -> jax.Array:
         def of_block(part: location_law.Points) -> jax.Array:
@@ -86,18 +102,28 @@ def averages(drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Sc
 
 
 def halvings(lengths: int) -> int:
-    """How often the samples of a set are halved, so that each of so many lengths has its share of them."""
+    """How often the samples of a set are halved, so that each of so many lengths has its share of
+    them.
+    """
     return max(0, lengths - 1).bit_length()
 
 
-def _shares(points: location_law.Points, lengths: int, size: int, scramble: Any) -> location_law.Points:
-    """The points of all sets, or of set ``scramble``, as (length, block, ``size``): consecutive points of a Sobol set are one themselves."""
+def _shares(
+    points: location_law.Points, lengths: int, size: int, scramble: Any
+) -> location_law.Points:
+    """The points of all sets, or of set ``scramble``, as (length, block, ``size``): consecutive
+    points of a Sobol set are one themselves.
+    """
     if scramble is not None:
-        points = location_law.Points(*(jnp.asarray(a)[jnp.asarray(scramble, dtype=int)][None] for a in points))
+        points = location_law.Points(
+            *(jnp.asarray(a)[jnp.asarray(scramble, dtype=int)][None] for a in points)
+        )
 
     def cut(a: Any) -> jax.Array:
         rest = a.shape[2:]
-        parts = jnp.moveaxis(jnp.asarray(a).reshape(a.shape[0], 2 ** halvings(lengths), -1, size, *rest), 1, 0)
+        parts = jnp.moveaxis(
+            jnp.asarray(a).reshape(a.shape[0], 2 ** halvings(lengths), -1, size, *rest), 1, 0
+        )
         return parts.reshape(len(parts), -1, size, *rest)[:lengths]
 
     return location_law.Points(*(cut(a) for a in points))
@@ -117,8 +143,15 @@ def _body(body: sp.Expr, evidence: LogEvidence, samples: location_law.Planted) -
         return samples.log_z
     if isinstance(body, sp.Sum):
         base, power = body.function.as_base_exp()
-        arrays = {Score(evidence, 0): samples.key_score, Score(evidence, 1): samples.value_score, evidence.location: samples.probability}
-        if base in arrays and body.limits == (sp.Tuple(TOKEN, 1, evidence.location.parameters[3]),) and power.is_Integer:
+        arrays = {
+            Score(evidence, 0): samples.key_score,
+            Score(evidence, 1): samples.value_score,
+            evidence.location: samples.probability,
+        }
+        if (
+            base in arrays
+            and body.limits == (sp.Tuple(TOKEN, 1, evidence.location.parameters[3]),)
+            and power.is_Integer
+        ):
             return jnp.sum(arrays[base] ** int(power), axis=-1)
     raise LoweringError(f"no lowering for {body} under a planted average")
-

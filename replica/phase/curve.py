@@ -1,4 +1,6 @@
-"""The curve of fixed points along one control as a table: stable and unstable parts, folds, thresholds."""
+"""The curve of fixed points along one control as a table: stable and unstable parts, folds,
+thresholds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ from ..theories.one_parameter import Line
 from .thresholds import ACCURACY, NAMES, Search, search
 from .transition import TOL, Standing
 
-ROLES = ("the uninformed branch", "none: between folds", "the informed branch", "a further branch, between folds of two S shapes")
+ROLES = (
+    "the uninformed branch",
+    "none: between folds",
+    "the informed branch",
+    "a further branch, between folds of two S shapes",
+)
 UNINFORMED, BETWEEN, INFORMED, FURTHER = range(4)
 STANDING = 33
 """Points on a branch that does not move."""
@@ -32,7 +39,9 @@ FOLD = 1e-6
 MET = 1e-3
 """The part that leaves a fold of the informed branch ends this near to a trivial branch."""
 MARGINAL = 1e-5
-"""A spectral radius this near to 1 is a fold or the end of a trivial branch, neither stable nor unstable."""
+"""A spectral radius this near to 1 is a fold or the end of a trivial branch, neither stable nor
+unstable.
+"""
 BENDS = (0.02, 0.06)
 """A point is added between two whose tangents differ by more than this (radians), and once more."""
 Piece = tuple[list[Knot], list[int]]
@@ -40,7 +49,9 @@ Piece = tuple[list[Knot], list[int]]
 
 
 class Traced(NamedTuple):
-    """Points u = (x, t) of the curve, the role of each and the number of the connected piece it lies on."""
+    """Points u = (x, t) of the curve, the role of each and the number of the connected piece it
+    lies on.
+    """
 
     u: np.ndarray
     role: np.ndarray
@@ -56,7 +67,8 @@ def curve(
     nodes: Rule | None = None,
     **controls: Any,
 ) -> xr.Dataset:
-    """Every fixed point along one control that continuation comes by, through all folds, and the thresholds.
+    """Every fixed point along one control that continuation comes by, through all folds, and the
+    thresholds.
 
     Parameters
     ----------
@@ -66,11 +78,13 @@ def curve(
     Returns
     -------
     xarray.Dataset
-        Over ``point``, in the order in which the curve is followed: the control, overlaps, free energy and observables
-        with their errors, ``spectral_radius``, ``stable``, ``residual``, ``status``, ``role`` (uninformed or informed
-        branch), and ``piece`` (pieces of the curve are not connected). Attributes: ``folds`` (all of them, in the order
-        of the curve) and ``thresholds``. The errors of the control and of overlaps are how far a finer rule moves the
-        curve, perpendicular to it: they are finite at a fold, where an overlap at given control has no finite error.
+        Over ``point``, in the order in which the curve is followed: the control, overlaps, free
+        energy and observables with their errors, ``spectral_radius``, ``stable``, ``residual``,
+        ``status``, ``role`` (uninformed or informed branch), and ``piece`` (pieces of the curve are
+        not connected). Attributes: ``folds`` (all of them, in the order of the curve) and
+        ``thresholds``. The errors of the control and of overlaps are how far a finer rule moves the
+        curve, perpendicular to it: they are finite at a fold, where an overlap at given control has
+        no finite error.
     """
     found = search(model, control, within, accuracy, nodes, controls)
     return _tabulated(found, traced(found, filled=True), accuracy)
@@ -106,7 +120,10 @@ def _pieces(found: Search) -> Iterator[Piece]:
 def _standing(found: Search, branch: Standing, role: int) -> Piece:
     line = found.line
     limits = [getattr(found.thresholds, n) for n in NAMES]
-    levels = np.union1d(np.linspace(*map(line.level, found.ends), STANDING), [line.level(c) for c in limits if c is not None])
+    levels = np.union1d(
+        np.linspace(*map(line.level, found.ends), STANDING),
+        [line.level(c) for c in limits if c is not None],
+    )
     upwards = np.eye(len(branch.x) + 1)[-1]
     return [Knot(line.place(branch.x, t), upwards) for t in levels], [role] * len(levels)
 
@@ -122,19 +139,25 @@ def _from_uninformed(knots: Sequence[Knot]) -> Piece:
 
 
 def _after_fold(found: Search, fold: Knot) -> list[Knot]:
-    """The unstable part that leaves a fold of the informed branch, up to the trivial branch or the end of the range."""
+    """The unstable part that leaves a fold of the informed branch, up to the trivial branch or the
+    end of the range.
+    """
     line, low, high = found.line, *map(found.line.level, found.ends)
     trivial = found.found.uninformed.x if isinstance(found.found.uninformed, Standing) else None
 
     def stop(seen: list[Knot]) -> bool:
-        near = trivial is not None and bool(np.max(np.abs(line.overlaps(seen[-1].u) - trivial)) < MET)
+        near = trivial is not None and bool(
+            np.max(np.abs(line.overlaps(seen[-1].u) - trivial)) < MET
+        )
         return near or not low <= seen[-1].u[-1] <= high
 
     return list(trace(line.field, fold, stop, line.room).knots[1:])
 
 
 def _filled(line: Line, knots: list[Knot], roles: list[int], bend: float) -> Piece:
-    """The same with a point of the curve between each two whose tangents differ by more than ``bend`` (radians)."""
+    """The same with a point of the curve between each two whose tangents differ by more than
+    ``bend`` (radians).
+    """
     points, meant = knots[:1], roles[:1]
     for i in range(1, len(knots)):
         a, b = knots[i - 1], knots[i]
@@ -154,13 +177,23 @@ def _filled(line: Line, knots: list[Knot], roles: list[int], bend: float) -> Pie
 
 
 @cache
-def observer(model: Model, rule: Rule, names: tuple[str, ...]) -> Callable[[jax.Array, jax.Array], jax.Array]:
+def observer(
+    model: Model, rule: Rule, names: tuple[str, ...]
+) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """Jitted: (controls, x) -> the named observables."""
     symbols = [q.symbol for q in model.controls]
-    lowered = Lowered({n: model.exact(model.observables[n]) for n in names}, [q.symbol for q in model.overlaps], symbols, model.name, rule)
+    lowered = Lowered(
+        {n: model.exact(model.observables[n]) for n in names},
+        [q.symbol for q in model.overlaps],
+        symbols,
+        model.name,
+        rule,
+    )
 
     def at(values: jax.Array, x: jax.Array) -> jax.Array:
-        return jnp.stack(list(lowered.bind(x, {s: values[i] for i, s in enumerate(symbols)})(None).values()))
+        return jnp.stack(
+            list(lowered.bind(x, {s: values[i] for i, s in enumerate(symbols)})(None).values())
+        )
 
     return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
@@ -186,30 +219,67 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
     errors, columns = _columns(line, u, c)
     for name, (value, error, attrs) in columns.items():
         variables[name] = ("point", value, {k: v for k, v in attrs.items() if v})
-        variables[f"error_{name}"] = ("point", error, {"long_name": f"error estimate of {name}", "units": attrs["units"]})
-    finite = np.all(np.isfinite([v for value, error, _ in columns.values() for v in (value, error)]), axis=0)
+        variables[f"error_{name}"] = (
+            "point",
+            error,
+            {"long_name": f"error estimate of {name}", "units": attrs["units"]},
+        )
+    finite = np.all(
+        np.isfinite([v for value, error, _ in columns.values() for v in (value, error)]), axis=0
+    )
     x = line.overlaps(u)
     here = [line.at(p, v) for p, v in zip(x, c, strict=True)]
     radius = np.array([radius_of(s.slope) for s in here])
     residual = np.array([np.max(np.abs(s.update - p)) for s, p in zip(here, x, strict=True)])
     stable = radius < 1 + MARGINAL * (points.role != BETWEEN)
-    judged = [(~finite, Status.NON_FINITE), (np.isnan(radius), Status.BOUNDARY), (errors > accuracy, Status.UNRESOLVED), (~stable, Status.NOT_STABLE)]
-    status = np.select([where for where, _ in judged], [s.code for _, s in judged], Status.SUCCESSFUL.code).astype(np.int16)
+    judged = [
+        (~finite, Status.NON_FINITE),
+        (np.isnan(radius), Status.BOUNDARY),
+        (errors > accuracy, Status.UNRESOLVED),
+        (~stable, Status.NOT_STABLE),
+    ]
+    status = np.select(
+        [where for where, _ in judged], [s.code for _, s in judged], Status.SUCCESSFUL.code
+    ).astype(np.int16)
     variables |= {
         "spectral_radius": ("point", radius, {"long_name": "spectral radius of dF/dx"}),
-        "stable": ("point", stable, {"long_name": "whether plain iteration stays (at a fold: whether it does beside it)"}),
+        "stable": (
+            "point",
+            stable,
+            {"long_name": "whether plain iteration stays (at a fold: whether it does beside it)"},
+        ),
         "residual": ("point", residual, {"long_name": "undamped residual max|F(x) - x|"}),
-        "status": ("point", status, {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]}),
+        "status": (
+            "point",
+            status,
+            {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]},
+        ),
         "role": ("point", points.role, {"long_name": "branch", "flag_meanings": list(ROLES)}),
         "piece": ("point", points.piece, {"long_name": "connected piece of the curve"}),
     }
-    attrs = {"kind": "curve", "control": line.control, "within": list(limits.within), "accuracy": accuracy, "level": limits.level}
-    attrs["thresholds"] = {n: {"value": getattr(limits, n), "error": limits.error[n]} for n in NAMES}
-    attrs |= {"transition": limits.transition, "folds": [{"value": f.value, "error": f.error} for f in found.found.folds], "complete": True}
-    return xr.Dataset(variables, {"point": np.arange(len(c))}, metadata(line.model, line.fixed, line.rule) | attrs)
+    attrs = {
+        "kind": "curve",
+        "control": line.control,
+        "within": list(limits.within),
+        "accuracy": accuracy,
+        "level": limits.level,
+    }
+    attrs["thresholds"] = {
+        n: {"value": getattr(limits, n), "error": limits.error[n]} for n in NAMES
+    }
+    attrs |= {
+        "transition": limits.transition,
+        "folds": [{"value": f.value, "error": f.error} for f in found.found.folds],
+        "complete": True,
+    }
+    return xr.Dataset(
+        variables, {"point": np.arange(len(c))}, metadata(line.model, line.fixed, line.rule) | attrs
+    )
 
 
-def _columns(line: Line, u: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]]:
+def _columns(
+    line: Line, u: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]]:
     """The largest error of each point's overlaps, and name -> values, errors, labels."""
     model, fine = line.model, line.finer()
     x = line.overlaps(u)
@@ -218,15 +288,31 @@ def _columns(line: Line, u: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, dict
     error = SAFETY * np.abs(moved) * np.column_stack([line.stretch(x), np.ones(len(u))]) + FLOOR
     result: dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]] = {}
     label = next(q.label for q in model.controls if q.name == line.control)
-    result[line.control] = c, error[:, -1] * (c if line.logarithmic else 1.0), {"latex": label, "units": "1"}
+    result[line.control] = (
+        c,
+        error[:, -1] * (c if line.logarithmic else 1.0),
+        {"latex": label, "units": "1"},
+    )
     for i, q in enumerate(model.overlaps):
-        result[q.name] = x[:, i], error[:, i], {"latex": q.label, "long_name": q.meaning, "units": "1", "scaling": q.scaling}
+        result[q.name] = (
+            x[:, i],
+            error[:, i],
+            {"latex": q.label, "long_name": q.meaning, "units": "1", "scaling": q.scaling},
+        )
     energy, better = (np.array([float(s.free_energy) for s in slices]) for slices in (here, there))
-    result["free_energy"] = energy, _shift(energy, better), {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"}
+    result["free_energy"] = (
+        energy,
+        _shift(energy, better),
+        {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"},
+    )
     names = tuple(model.observables)
     values, finer = observed(line, names, u).T, observed(fine, names, u + moved).T
     for name, value, other in zip(names, values, finer, strict=True):
-        result[name] = value, _shift(value, other), {"latex": model.latex.get(name, ""), "units": model.units.get(name, "1")}
+        result[name] = (
+            value,
+            _shift(value, other),
+            {"latex": model.latex.get(name, ""), "units": model.units.get(name, "1")},
+        )
     return error[:, :-1].max(axis=1), result
 
 
@@ -243,4 +329,8 @@ def _shift(value: np.ndarray, better: np.ndarray) -> np.ndarray:
 
 def radius_of(slope: np.ndarray) -> float:
     """Spectral radius of dF/dx; NaN where that is not finite."""
-    return float(np.max(np.abs(np.linalg.eigvals(slope)))) if np.all(np.isfinite(slope)) else float("nan")
+    return (
+        float(np.max(np.abs(np.linalg.eigvals(slope))))
+        if np.all(np.isfinite(slope))
+        else float("nan")
+    )

@@ -1,4 +1,6 @@
-"""Phase diagrams: the thresholds along one control as lines over a second one, and where the hard phase closes."""
+"""Phase diagrams: the thresholds along one control as lines over a second one, and where the hard
+phase closes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ REGIONS = (
     "hard: the informed branch is better and not reached from the uninformed start",
     "easy: the uninformed start reaches the better branch",
     "no transition: there is one branch",
-    "unknown: the column failed or is not computed yet, or the free energies do not cross in the range searched",
+    (
+        "unknown: the column failed or is not computed yet, or the free energies do not cross in"
+        " the range searched"
+    ),
 )
 MEANING = {
     "alpha_inf": "the informed branch appears",
@@ -62,7 +67,8 @@ def phase_diagram(
     dask: Any = None,
     **controls: Any,
 ) -> xr.Dataset:
-    """Threshold lines along ``control`` over a second control; for a model that averages over samples, a map of its branches.
+    """Threshold lines along ``control`` over a second control; for a model that averages over
+    samples, a map of its branches.
 
     Parameters
     ----------
@@ -73,27 +79,41 @@ def phase_diagram(
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
     grid : values, optional
-        Of the control, for a map of branches (such as that of slr-erm), which is solved point by point; by default
-        16 of them ``within`` 0.5..8. Other models need none.
+        Of the control, for a map of branches (such as that of slr-erm), which is solved point by
+        point; by default 16 of them ``within`` 0.5..8. Other models need none.
     progress, file, resume, force, dask : optional
-        As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed by dask workers.
+        As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed
+        by dask workers.
     **controls
         The other controls and the model's options.
 
     Returns
     -------
     xarray.Dataset
-        Lines alpha_inf, alpha_IT, alpha_alg (NaN where there is none) and their errors over the second control,
-        ``transition`` (codes; "failed" columns say why in the attribute ``failures``), ``level``, and over both controls
-        the map ``region``, ``algorithmic_risk`` and ``best_risk`` with their errors, interpolated on the curves of fixed
-        points, which are stored too (``curve_control``, ``curve_risk``, ``curve_role``). Attribute ``tricritical``:
+        Lines alpha_inf, alpha_IT, alpha_alg (NaN where there is none) and their errors over the
+        second control, ``transition`` (codes; "failed" columns say why in the attribute
+        ``failures``), ``level``, and over both controls the map ``region``, ``algorithmic_risk``
+        and ``best_risk`` with their errors, interpolated on the curves of fixed points, which are
+        stored too (``curve_control``, ``curve_risk``, ``curve_role``). Attribute ``tricritical``:
         points where the hard phase closes, with errors.
 
-        A map of branches has, for each pair of values, ``branches`` (how many), ``rs`` (whether replica symmetry is
-        stable), ``best_risk``, ``best_replicon``, ``best_status`` and, for softmax, ``softmax_gain`` (how much lower the
-        risk is than that of linear attention), with errors, and all that the sweeps behind it have.
+        A map of branches has, for each pair of values, ``branches`` (how many), ``rs`` (whether
+        replica symmetry is stable), ``best_risk``, ``best_replicon``, ``best_status`` and, for
+        softmax, ``softmax_gain`` (how much lower the risk is than that of linear attention), with
+        errors, and all that the sweeps behind it have.
     """
-    return run(model, control, over, controls, within, accuracy, nodes, tricritical, Work(file, resume, force, dask, progress), grid)
+    return run(
+        model,
+        control,
+        over,
+        controls,
+        within,
+        accuracy,
+        nodes,
+        tricritical,
+        Work(file, resume, force, dask, progress),
+        grid,
+    )
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,14 @@ class Found(NamedTuple):
 
 
 def solve_column(
-    model: Model, column: Column, done: Callable[[int], None], *, control: str, within: tuple[float, float], accuracy: float, nodes: Rule | None
+    model: Model,
+    column: Column,
+    done: Callable[[int], None],
+    *,
+    control: str,
+    within: tuple[float, float],
+    accuracy: float,
+    nodes: Rule | None,
 ) -> Found | str:
     """The thresholds of a column and the curve they were read off, or why there are none."""
     try:
@@ -125,11 +152,22 @@ def solve_column(
 
 
 def run(
-    model: str | Model, control: str, over: Mapping[str, Any], controls: Mapping[str, Any], within: tuple[float, float] | None,
-    accuracy: float | None, nodes: Rule | None, tricritical: bool, work: Work, grid: Any = None,
-) -> xr.Dataset:  # fmt: skip
+    model: str | Model,
+    control: str,
+    over: Mapping[str, Any],
+    controls: Mapping[str, Any],
+    within: tuple[float, float] | None,
+    accuracy: float | None,
+    nodes: Rule | None,
+    tricritical: bool,
+    work: Work,
+    grid: Any = None,
+) -> xr.Dataset:
     """What ``phase_diagram`` does."""
-    (name, values), (built, fixed) = _second(over), checked(model, control, dict(controls), tuple(over))
+    (name, values), (built, fixed) = (
+        _second(over),
+        checked(model, control, dict(controls), tuple(over)),
+    )
     if name == control or name in controls:
         raise InputError(f"{name} is given twice: choose another control for over")
     quantity = next((q for q in built.controls if q.name == name), None)
@@ -139,18 +177,34 @@ def run(
     if built.path == "proximal":
         if grid is not None and within is not None:
             raise InputError("within and grid both say where: give one of them")
-        return branch_map.run(model, control, branch_map.default_grid(within) if grid is None else grid, {name: values}, controls, accuracy, work)
+        return branch_map.run(
+            model,
+            control,
+            branch_map.default_grid(within) if grid is None else grid,
+            {name: values},
+            controls,
+            accuracy,
+            work,
+        )
     if grid is not None:
-        raise InputError(f"{built.name} is followed along {control} and needs no grid: leave it out, or say within which range to search")
+        raise InputError(
+            f"{built.name} is followed along {control} and needs no grid: leave it out, or say"
+            " within which range to search"
+        )
     accuracy = ACCURACY if accuracy is None else accuracy
     limits = span(built, control, within)
     results: list[Found | str | None] = [None] * len(places)
-    origin = metadata(built, fixed, nodes) | {"accuracy": accuracy, "search_tricritical": tricritical}
+    origin = metadata(built, fixed, nodes) | {
+        "accuracy": accuracy,
+        "search_tricritical": tricritical,
+    }
     lines = partial(_dataset, built, control, name, places, within=limits, origin=origin)
     with opened(work, lines(results), [name], ("failures", "tricritical")) as target:
         if target.dataset.attrs["complete"]:
             return target.dataset
-        noted = {k: target.dataset.attrs[k] for k in target.dataset.attrs if k in ("created", "command")}
+        noted = {
+            k: target.dataset.attrs[k] for k in target.dataset.attrs if k in ("created", "command")
+        }
         results[:] = _stored(target.dataset, control, name, limits)
 
         def put(i: int, result: Found | str) -> int:
@@ -158,12 +212,26 @@ def run(
             target.write(lines(results).assign_attrs(noted, complete=False))
             return isinstance(result, str)
 
-        pending = {i: Column({**fixed, name: v}) for i, v in enumerate(places) if results[i] is None}
+        pending = {
+            i: Column({**fixed, name: v}) for i, v in enumerate(places) if results[i] is None
+        }
         job = partial(solve_column, control=control, within=limits, accuracy=accuracy, nodes=nodes)
         with progress_bar(work, built.name, len(places), len(places) - len(pending)) as bar:
             bar.failed(sum(isinstance(r, str) for r in results))
-            gathered(target.client, job, built, model if isinstance(model, str) else None, pending, bar, put)
-        found = _closings(built, control, name, places, results, fixed, limits, accuracy, nodes) if tricritical and not quantity.integer else []
+            gathered(
+                target.client,
+                job,
+                built,
+                model if isinstance(model, str) else None,
+                pending,
+                bar,
+                put,
+            )
+        found = (
+            _closings(built, control, name, places, results, fixed, limits, accuracy, nodes)
+            if tricritical and not quantity.integer
+            else []
+        )
         dataset = lines(results, closing=found).assign_attrs(noted, complete=True)
         target.write(dataset)
     return dataset
@@ -196,13 +264,17 @@ def _closings(
     accuracy: float,
     rule: Rule | None,
 ) -> list[dict[str, float]]:
-    """The cusp where both spinodals merge, for each pair of neighbouring columns of which one has a fold pair."""
+    """The cusp where both spinodals merge, for each pair of neighbouring columns of which one has a
+    fold pair.
+    """
     order = np.argsort(columns)
     found = []
     for i, j in pairwise(order):
         kinds = {r.thresholds.transition for r in (results[i], results[j]) if isinstance(r, Found)}
         if kinds == {"none", "first-order"}:
-            point = cusp(model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule)
+            point = cusp(
+                model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule
+            )
             found += [point] if point else []
     return found
 
@@ -217,12 +289,15 @@ def cusp(
     accuracy: float = 1e-6,
     rule: Rule | None = None,
 ) -> dict[str, float] | None:
-    """The point where the two folds along ``control`` merge, ``name`` between two values; None if it is not there.
+    """The point where the two folds along ``control`` merge, ``name`` between two values; None if
+    it is not there.
 
-    Along the curve of fixed points the least tangent component of the control is negative with folds, positive
-    without, and smooth in ``name``: its zero is the cusp.
+    Along the curve of fixed points the least tangent component of the control is negative with
+    folds, positive without, and smooth in ``name``: its zero is the cusp.
     """
-    rule = rule or starting_rule(model, accuracy, *({**fixed, name: end, control: within[1]} for end in between))
+    rule = rule or starting_rule(
+        model, accuracy, *({**fixed, name: end, control: within[1]} for end in between)
+    )
 
     def least(value: float, rule: Rule) -> tuple[float, float]:
         line = Line(model, rule, control, {**fixed, name: value})
@@ -240,20 +315,30 @@ def cusp(
             point = {name: place, control: least(place, rule)[1], f"error_{name}": error}
             if error <= max(accuracy, CLOSE * abs(place)):
                 break
-            # A finer rule, nearby (but never beyond the columns between which the hard phase closes).
-            between, rule = (max(between[0], place - 3 * error), min(between[1], place + 3 * error)), rule.refined()
+            # A finer rule, nearby (but never beyond the columns between which the hard phase
+            # closes).
+            between, rule = (
+                (max(between[0], place - 3 * error), min(between[1], place + 3 * error)),
+                rule.refined(),
+            )
     except SolveError:
         return None
     return point
 
 
-def _zero(least: Callable[[float, Rule], tuple[float, float]], between: tuple[float, float], rule: Rule) -> tuple[float, float] | None:
-    """Zero of ``least`` and its error: the shift under a finer rule, and the tolerance of the search."""
+def _zero(
+    least: Callable[[float, Rule], tuple[float, float]], between: tuple[float, float], rule: Rule
+) -> tuple[float, float] | None:
+    """Zero of ``least`` and its error: the shift under a finer rule, and the tolerance of the
+    search.
+    """
     if least(between[0], rule)[0] * least(between[1], rule)[0] >= 0:
         return None
     width = between[1] - between[0]
     place: float = brentq(lambda v: least(v, rule)[0], *between, xtol=1e-6 * width, rtol=1e-9)  # type: ignore[assignment]
-    rate = (least(place + 1e-3 * width, rule)[0] - least(place - 1e-3 * width, rule)[0]) / (2e-3 * width)
+    rate = (least(place + 1e-3 * width, rule)[0] - least(place - 1e-3 * width, rule)[0]) / (
+        2e-3 * width
+    )
     shift = SAFETY * abs(least(place, rule.finer())[0] - least(place, rule)[0])
     return float(place), shift / abs(rate) + 1e-6 * width
 
@@ -262,11 +347,17 @@ def _zero(least: Callable[[float, Rule], tuple[float, float]], between: tuple[fl
 
 
 def regions(lines: xr.Dataset, values: np.ndarray, sign: float = 1.0) -> np.ndarray:
-    """Codes of ``REGIONS``, shape (columns, values of the control); ``sign`` is -1 if larger values mean less information."""
+    """Codes of ``REGIONS``, shape (columns, values of the control); ``sign`` is -1 if larger values
+    mean less information.
+    """
     it, alg, kind = (lines[n].values[:, None] for n in ("alpha_IT", "alpha_alg", "transition"))
-    past_it, past_alg = sign * (values - it) >= 0, sign * (values - alg) >= 0  # False where there is no threshold
+    past_it, past_alg = (
+        sign * (values - it) >= 0,
+        sign * (values - alg) >= 0,
+    )  # False where there is no threshold
     code = np.where(past_alg, 2, np.where(past_it, 1, 0))
-    # Without a crossing in the range searched, which branch is the better one below alpha_alg is not known here.
+    # Without a crossing in the range searched, which branch is the better one below alpha_alg is
+    # not known here.
     unknown = (kind >= FAILED) | (np.isnan(it) & ~past_alg)
     return np.where(kind == 0, 3, np.where(unknown, 4, code)).astype(np.int8)
 
@@ -292,23 +383,67 @@ def _dataset(
         error = [np.nan if r is None or r.error[n] is None else r.error[n] for r in good]
         subscript = n.partition("_")[2]
         latex = rf"{labels[control]}_\mathrm{{{subscript}}}"
-        variables[n] = (name, np.array(line, dtype=float), {"latex": latex, "long_name": MEANING[n], "units": "1"})
-        variables[f"error_{n}"] = (name, np.array(error, dtype=float), {"long_name": f"error estimate of {n}", "units": "1"})
+        variables[n] = (
+            name,
+            np.array(line, dtype=float),
+            {"latex": latex, "long_name": MEANING[n], "units": "1"},
+        )
+        variables[f"error_{n}"] = (
+            name,
+            np.array(error, dtype=float),
+            {"long_name": f"error estimate of {n}", "units": "1"},
+        )
     kinds = np.array([_kind(r) for r in results], dtype=np.int8)
-    variables["transition"] = (name, kinds, {"flag_meanings": list(TRANSITIONS), "long_name": "kind of the transition"})
-    variables["level"] = (name, np.array([-1 if r is None else r.level for r in good], dtype=np.int16), {"long_name": "refinements of the node sets"})
+    variables["transition"] = (
+        name,
+        kinds,
+        {"flag_meanings": list(TRANSITIONS), "long_name": "kind of the transition"},
+    )
+    variables["level"] = (
+        name,
+        np.array([-1 if r is None else r.level for r in good], dtype=np.int16),
+        {"long_name": "refinements of the node sets"},
+    )
     lines = xr.Dataset(variables)
     ends = np.concatenate([lines[n].values for n in NAMES])
     ends = ends[np.isfinite(ends)] if np.isfinite(ends).any() else np.array(within)
-    grid = np.geomspace(ends.min() / 1.5, ends.max() * 1.5, 201) if ends.min() > 0 else np.linspace(*within, 201)
-    lines["region"] = ((name, control), regions(lines, grid, sign), {"flag_meanings": list(REGIONS), "long_name": "phase"})
+    grid = (
+        np.geomspace(ends.min() / 1.5, ends.max() * 1.5, 201)
+        if ends.min() > 0
+        else np.linspace(*within, 201)
+    )
+    lines["region"] = (
+        (name, control),
+        regions(lines, grid, sign),
+        {"flag_meanings": list(REGIONS), "long_name": "phase"},
+    )
     curves = [r.curve if isinstance(r, Found) else None for r in results]
     lines = lines.assign(stacked(curves, name, control))
     pairs = [None if r is None or c is None else (r, c) for r, c in zip(good, curves, strict=True)]
-    lines = lines.assign(mapped(model, pairs, grid, name, control, lambda c: sign * (np.log(c) if quantity.low >= 0 else c)))
-    coords = {n: (n, np.array(v, dtype=float), {"latex": labels[n], "units": "1"}) for n, v in ((name, columns), (control, grid))}
-    failures = {_place(name, v): r for v, r in zip(columns, results, strict=True) if isinstance(r, str)}
-    attrs = {"control": control, "over": name, "within": list(within), "tricritical": closing or [], "failures": failures}
+    lines = lines.assign(
+        mapped(
+            model,
+            pairs,
+            grid,
+            name,
+            control,
+            lambda c: sign * (np.log(c) if quantity.low >= 0 else c),
+        )
+    )
+    coords = {
+        n: (n, np.array(v, dtype=float), {"latex": labels[n], "units": "1"})
+        for n, v in ((name, columns), (control, grid))
+    }
+    failures = {
+        _place(name, v): r for v, r in zip(columns, results, strict=True) if isinstance(r, str)
+    }
+    attrs = {
+        "control": control,
+        "over": name,
+        "within": list(within),
+        "tricritical": closing or [],
+        "failures": failures,
+    }
     return lines.assign_coords(coords).assign_attrs(origin, kind="phase diagram", **attrs)
 
 
@@ -319,12 +454,16 @@ def _kind(result: Found | str | None) -> int:
 
 
 def _place(name: str, value: float) -> str:
-    """``name=value``, shortened where that changes no value (two columns must not share one name)."""
+    """``name=value``, shortened where that changes no value (two columns must not
+    share one name).
+    """
     short = f"{value:g}"
     return f"{name}={short if float(short) == value else repr(value)}"
 
 
-def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, float]) -> list[Found | str | None]:
+def _stored(
+    dataset: xr.Dataset, control: str, name: str, within: tuple[float, float]
+) -> list[Found | str | None]:
     """The columns that a file has, as they were computed; None for those to come."""
 
     def column(i: int) -> Found | str | None:
@@ -334,12 +473,24 @@ def _stored(dataset: xr.Dataset, control: str, name: str, within: tuple[float, f
             return None
         if kind == FAILED:
             return dataset.attrs["failures"][_place(name, value)]
-        numbers = {n: None if np.isnan(at[n]) else float(at[n]) for n in (*NAMES, *(f"error_{n}" for n in NAMES))}
+        numbers = {
+            n: None if np.isnan(at[n]) else float(at[n])
+            for n in (*NAMES, *(f"error_{n}" for n in NAMES))
+        }
         error = {n: numbers[f"error_{n}"] for n in NAMES}
         controls = {**dataset.attrs["controls"], name: value}
         model, level = dataset.attrs["model"], int(at["level"])
         limits = {n: numbers[n] for n in NAMES}
-        found = Thresholds(model, control, controls, within, **limits, error=error, transition=TRANSITIONS[kind], level=level)
+        found = Thresholds(
+            model,
+            control,
+            controls,
+            within,
+            **limits,
+            error=error,
+            transition=TRANSITIONS[kind],
+            level=level,
+        )
         return Found(found, unstacked(dataset, i, name))
 
     return [column(i) for i in range(dataset.sizes[name])]

@@ -1,4 +1,6 @@
-"""The risk over a phase diagram, read off the curve of fixed points of each column without solving anything again."""
+"""The risk over a phase diagram, read off the curve of fixed points of each column without solving
+anything again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ NEARBY = 9
 FINE = 16
 """Points between two knots at which a curve is interpolated before it is inverted."""
 
-KINDS = (("algorithmic", "alg", "reached from the uninformed start"), ("best", "best", "of the branch with the better free energy"))
+KINDS = (
+    ("algorithmic", "alg", "reached from the uninformed start"),
+    ("best", "best", "of the branch with the better free energy"),
+)
 Level = Callable[[Any], Any]
 """Values of the control -> numbers that grow with information."""
 
@@ -48,34 +53,55 @@ def profile(found: Search) -> Profile | None:
         return None
     points = traced(found)
     control = np.array([line.value(t) for t in points.u[:, -1]])
-    energy = np.array([float(line.at(line.overlaps(u), c).free_energy) for u, c in zip(points.u, control, strict=True)])
+    energy = np.array(
+        [
+            float(line.at(line.overlaps(u), c).free_energy)
+            for u, c in zip(points.u, control, strict=True)
+        ]
+    )
     return Profile(control, observed(line, (name,), points.u)[:, 0], energy, points.role)
 
 
-def reached(curve: Profile, limits: Thresholds, grid: np.ndarray, level: Level) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """(risk, error) that the algorithm reaches, and of the better branch, on a grid of the control; NaN where that was not followed.
+def reached(
+    curve: Profile, limits: Thresholds, grid: np.ndarray, level: Level
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """(risk, error) that the algorithm reaches, and of the better branch, on a grid of the control;
+    NaN where that was not followed.
 
-    The error is that of the interpolation: the difference from what every second point of the curve gives.
+    The error is that of the interpolation: the difference from what every second point of the curve
+    gives.
     """
     t = level(grid)
-    uninformed, informed = (_on_grid(curve, curve.role == role, t, level) for role in (UNINFORMED, INFORMED))
-    past = np.zeros(len(t), dtype=bool) if limits.alpha_alg is None else t >= level(limits.alpha_alg)
+    uninformed, informed = (
+        _on_grid(curve, curve.role == role, t, level) for role in (UNINFORMED, INFORMED)
+    )
+    past = (
+        np.zeros(len(t), dtype=bool) if limits.alpha_alg is None else t >= level(limits.alpha_alg)
+    )
     algorithm = np.where(past, informed, uninformed)
-    if FURTHER in curve.role:  # the algorithm climbs to the first of the branches that is there, as the map is monotone
+    if (
+        FURTHER in curve.role
+    ):  # the algorithm climbs to the first of the branches that is there, as the map is monotone
         inner = np.flatnonzero(curve.role == FURTHER)
         pieces = np.split(inner, np.flatnonzero(np.diff(inner) > 1) + 1)
         every = np.array([uninformed, *(_on_grid(curve, p, t, level) for p in pieces), informed])
         energy = np.where(np.isnan(every[:, 2]), -np.inf, every[:, 2])
         best = np.take_along_axis(every, energy.argmax(axis=0)[None, None], axis=0)[0]
-        algorithm = np.take_along_axis(every, np.isfinite(every[:, 0]).argmax(axis=0)[None, None], axis=0)[0]
+        algorithm = np.take_along_axis(
+            every, np.isfinite(every[:, 0]).argmax(axis=0)[None, None], axis=0
+        )[0]
     else:
-        gain = informed[2] > uninformed[2] if limits.alpha_IT is None else t >= level(limits.alpha_IT)
+        gain = (
+            informed[2] > uninformed[2] if limits.alpha_IT is None else t >= level(limits.alpha_IT)
+        )
         best = np.where(past | gain | np.isnan(uninformed[0]), informed, uninformed)
     return (algorithm[0], algorithm[1]), (best[0], best[1])
 
 
 def _on_grid(curve: Profile, rows: np.ndarray, t: np.ndarray, level: Level) -> np.ndarray:
-    """Risk, its error and free energy of one branch at ``t``, shape (3, len(t)); NaN beyond its ends."""
+    """Risk, its error and free energy of one branch at ``t``, shape (3, len(t)); NaN beyond its
+    ends.
+    """
     rows = np.arange(len(curve.role))[rows]
     rows = rows[np.isfinite(curve.risk[rows])]
     if len(rows) < 3:
@@ -85,18 +111,39 @@ def _on_grid(curve: Profile, rows: np.ndarray, t: np.ndarray, level: Level) -> n
     fewer = np.unique([*range(0, len(rows), 2), len(rows) - 1])
     value = _inverted(x, risk, t)
     # The difference passes through zero between the points: its largest value nearby counts.
-    error = SAFETY * maximum_filter1d(np.nan_to_num(np.abs(value - _inverted(x[fewer], risk[fewer], t))), NEARBY)
-    return np.array([value, np.where(np.isnan(value), np.nan, error), _inverted(x, curve.free_energy[rows], t)])
+    error = SAFETY * maximum_filter1d(
+        np.nan_to_num(np.abs(value - _inverted(x[fewer], risk[fewer], t))), NEARBY
+    )
+    return np.array(
+        [value, np.where(np.isnan(value), np.nan, error), _inverted(x, curve.free_energy[rows], t)]
+    )
 
 
 def _inverted(x: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """y at x = t, interpolated along the curve (x, y), which is smooth also where dy/dx is infinite: at a fold."""
+    """y at x = t, interpolated along the curve (x, y), which is smooth also where dy/dx is
+    infinite: at a fold.
+    """
     if not np.all(np.isfinite(y)):
         return np.full(len(t), np.nan)
     scale = np.array([np.ptp(x) or 1.0, np.ptp(y) or 1.0])
-    arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(np.column_stack([x, y]), axis=0) / scale, axis=1) + 1e-12)])
-    fine = np.concatenate([np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(arc)] + [arc[-1:]])
-    return np.interp(t, np.maximum.accumulate(CubicSpline(arc, x)(fine)), CubicSpline(arc, y)(fine), left=np.nan, right=np.nan)
+    arc = np.concatenate(
+        [
+            [0.0],
+            np.cumsum(
+                np.linalg.norm(np.diff(np.column_stack([x, y]), axis=0) / scale, axis=1) + 1e-12
+            ),
+        ]
+    )
+    fine = np.concatenate(
+        [np.linspace(a, b, FINE, endpoint=False) for a, b in pairwise(arc)] + [arc[-1:]]
+    )
+    return np.interp(
+        t,
+        np.maximum.accumulate(CubicSpline(arc, x)(fine)),
+        CubicSpline(arc, y)(fine),
+        left=np.nan,
+        right=np.nan,
+    )
 
 
 # in a file ---------------------------------------------------------------------------------------
@@ -115,10 +162,26 @@ def stacked(profiles: Sequence[Profile | None], name: str, control: str) -> dict
 
     dims = (name, "knot")
     return {
-        "curve_control": (dims, table("control", np.nan, float), {"long_name": f"{control} along the curve of fixed points", "units": "1"}),
-        "curve_risk": (dims, table("risk", np.nan, float), {"long_name": "risk along the curve of fixed points"}),
-        "curve_free_energy": (dims, table("free_energy", np.nan, float), {"long_name": "free energy along the curve of fixed points", "units": "1"}),
-        "curve_role": (dims, table("role", BETWEEN, np.int8), {"long_name": "branch", "flag_meanings": list(ROLES)}),
+        "curve_control": (
+            dims,
+            table("control", np.nan, float),
+            {"long_name": f"{control} along the curve of fixed points", "units": "1"},
+        ),
+        "curve_risk": (
+            dims,
+            table("risk", np.nan, float),
+            {"long_name": "risk along the curve of fixed points"},
+        ),
+        "curve_free_energy": (
+            dims,
+            table("free_energy", np.nan, float),
+            {"long_name": "free energy along the curve of fixed points", "units": "1"},
+        ),
+        "curve_role": (
+            dims,
+            table("role", BETWEEN, np.int8),
+            {"long_name": "branch", "flag_meanings": list(ROLES)},
+        ),
     }
 
 
@@ -130,24 +193,36 @@ def unstacked(dataset: xr.Dataset, i: int, name: str) -> Profile | None:
     there = np.isfinite(at["curve_control"].values)
     if not there.any():
         return None
-    return Profile(*(at[f"curve_{n}"].values[there] for n in ("control", "risk", "free_energy", "role")))
+    return Profile(
+        *(at[f"curve_{n}"].values[there] for n in ("control", "risk", "free_energy", "role"))
+    )
 
 
 def mapped(
-    model: Model, columns: Sequence[tuple[Thresholds, Profile] | None], grid: np.ndarray, name: str, control: str, level: Level
+    model: Model,
+    columns: Sequence[tuple[Thresholds, Profile] | None],
+    grid: np.ndarray,
+    name: str,
+    control: str,
+    level: Level,
 ) -> dict[str, Any]:
     """The variables algorithmic_risk and best_risk over (column, control), with their errors."""
     observable = risk_name(model) or ""
     values = np.full((4, len(columns), len(grid)), np.nan)
     for i, column in enumerate(columns):
         if column is not None:
-            (values[0, i], values[1, i]), (values[2, i], values[3, i]) = reached(column[1], column[0], grid, level)
+            (values[0, i], values[1, i]), (values[2, i], values[3, i]) = reached(
+                column[1], column[0], grid, level
+            )
     latex, unit = model.latex.get(observable, ""), model.units.get(observable, "1")
     result: dict[str, Any] = {}
     for k, (which, short, text) in enumerate(KINDS):
         label = {"latex": rf"{latex}_\mathrm{{{short}}}"} if latex else {}
         attrs = {"long_name": f"{observable} {text}", "units": unit, **label}
         result[f"{which}_risk"] = ((name, control), values[2 * k], attrs)
-        error = {"long_name": "error of interpolating between the points of the curve", "units": unit}
+        error = {
+            "long_name": "error of interpolating between the points of the curve",
+            "units": unit,
+        }
         result[f"error_{which}_risk"] = ((name, control), values[2 * k + 1], error)
     return result

@@ -1,4 +1,6 @@
-"""Thresholds: where the informed branch appears, where it becomes the better one, where the uninformed one ends."""
+"""Thresholds: where the informed branch appears, where it becomes the better one, where the
+uninformed one ends.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Values of the control at which the branches of a model change; None where there is none in ``within``.
+    """Values of the control at which the branches of a model change; None where there is none in
+    ``within``.
 
     Attributes
     ----------
@@ -37,11 +40,13 @@ class Thresholds:
     within : (float, float)
         Range searched.
     alpha_inf : float or None
-        The informed branch appears (its spinodal); None also if it exists throughout, as perfect recovery does.
+        The informed branch appears (its spinodal); None also if it exists throughout, as perfect
+        recovery does.
     alpha_IT : float or None
         The free energies are equal: the information-theoretic threshold.
     alpha_alg : float or None
-        The uninformed branch disappears (spinodal, or instability of a trivial branch): the algorithmic threshold.
+        The uninformed branch disappears (spinodal, or instability of a trivial branch): the
+        algorithmic threshold.
     error : dict of name -> float or None
         Error estimate of each.
     transition : {"none", "first-order", "continuous"}
@@ -50,9 +55,10 @@ class Thresholds:
 
     Notes
     -----
-    A curve with more than two folds (several S shapes, within a factor 4 of each other along a positive control) has further
-    branches in between. Then ``alpha_inf`` is the least of the folds at which a branch appears, ``alpha_alg`` the largest at
-    which one ends, and ``alpha_IT`` is where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
+    A curve with more than two folds (several S shapes, within a factor 4 of each other along a
+    positive control) has further branches in between. Then ``alpha_inf`` is the least of the folds
+    at which a branch appears, ``alpha_alg`` the largest at which one ends, and ``alpha_IT`` is
+    where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
     """
 
     model: str
@@ -69,9 +75,15 @@ class Thresholds:
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica phase --json`` prints."""
         return {
-            **{name: getattr(self, name) for name in NAMES}, "error": self.error, "transition": self.transition,
-            "model": self.model, "control": self.control, "controls": printable(self.controls), "within": list(self.within), "level": self.level,
-        }  # fmt: skip
+            **{name: getattr(self, name) for name in NAMES},
+            "error": self.error,
+            "transition": self.transition,
+            "model": self.model,
+            "control": self.control,
+            "controls": printable(self.controls),
+            "within": list(self.within),
+            "level": self.level,
+        }
 
 
 def thresholds(
@@ -94,8 +106,9 @@ def thresholds(
     within : (low, high), optional
         Range searched; 1e-3..1e3 for a positive control.
     accuracy : float
-        The node sets are refined until each error estimate is below it, at most twice; ``error`` says what was reached.
-        A model that averages over samples is not refined beyond ten times its own accuracy.
+        The node sets are refined until each error estimate is below it, at most twice; ``error``
+        says what was reached. A model that averages over samples is not refined beyond ten times
+        its own accuracy.
     nodes : Rule, optional
         Node sets to begin with; by default those of ``solve``, or smaller ones at loose accuracy.
     **controls
@@ -104,7 +117,8 @@ def thresholds(
     Returns
     -------
     Thresholds
-        ``alpha_inf``, ``alpha_IT``, ``alpha_alg`` (None where there is none in the range) with their errors.
+        ``alpha_inf``, ``alpha_IT``, ``alpha_alg`` (None where there is none in the range) with
+        their errors.
 
     Raises
     ------
@@ -117,7 +131,9 @@ def thresholds(
 
 
 class Search(NamedTuple):
-    """Thresholds, with the curve they were read off and its ends (the one with less information first)."""
+    """Thresholds, with the curve they were read off and its ends (the one with less information
+    first).
+    """
 
     thresholds: Thresholds
     line: Line
@@ -126,17 +142,27 @@ class Search(NamedTuple):
 
 
 def search(
-    model: str | Model, control: str, within: tuple[float, float] | None, accuracy: float, nodes: Rule | None, controls: dict[str, Any]
+    model: str | Model,
+    control: str,
+    within: tuple[float, float] | None,
+    accuracy: float,
+    nodes: Rule | None,
+    controls: dict[str, Any],
 ) -> Search:
     """What ``thresholds`` does."""
     built, fixed = checked(model, control, controls)
     low, high = span(built, control, within)
     if built.path == "proximal":
-        raise InputError(f"{built.name} averages over samples and has no curve to follow: map its branches over a second control (phase with over)")
+        raise InputError(
+            f"{built.name} averages over samples and has no curve to follow: map its branches over"
+            " a second control (phase with over)"
+        )
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
     accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
-    rule = nodes or starting_rule(built, accuracy, *({**fixed, control: end} for end in (low, high)))
+    rule = nodes or starting_rule(
+        built, accuracy, *({**fixed, control: end} for end in (low, high))
+    )
     for level in range(MAX_LEVEL + 1):
         line = Line(built, rule, control, fixed)
         ends = (low, high) if line.sign > 0 else (high, low)
@@ -149,26 +175,40 @@ def search(
 
 
 def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
-    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the error estimate decides if they do)."""
+    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the
+    error estimate decides if they do).
+    """
     rule = default_rule(model, *points)
     if accuracy < LOOSE and not model.scrambled:
         return rule
-    sizes = {n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")}
+    sizes = {
+        n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")
+    }
     return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
 
 
-def checked(model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()) -> tuple[Model, dict[str, float]]:
+def checked(
+    model: str | Model, control: str, controls: dict[str, Any], partial: tuple[str, ...] = ()
+) -> tuple[Model, dict[str, float]]:
     """The model and its fixed controls, refusing what has no thresholds along ``control``."""
-    built, _ = resolve(model, controls, partial=[q.name for q in chosen(model, controls)[0].controls])
+    built, _ = resolve(
+        model, controls, partial=[q.name for q in chosen(model, controls)[0].controls]
+    )
     quantities = {q.name: q for q in built.controls}
     if control not in quantities:
         raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
     if control in controls:
         raise InputError(f"{control} is both searched and fixed: give it once")
     if quantities[control].integer:
-        raise InputError(f"thresholds need a control that varies continuously, {control} is an integer: {nearest('alpha', quantities)}")
+        raise InputError(
+            f"thresholds need a control that varies continuously, {control} is an integer:"
+            f" {nearest('alpha', quantities)}"
+        )
     if not built.conjugates or not {"uninformed", "informed"} <= set(built.starts):
-        raise InputError(f"{built.name} has no uninformed and informed branch to compare: choose a Bayes-optimal model")
+        raise InputError(
+            f"{built.name} has no uninformed and informed branch to compare: choose a Bayes-optimal"
+            " model"
+        )
     _, fixed = resolve(model, controls, partial=(control, *partial))
     return built, {n: v for n, v in fixed.items() if n != control}
 
@@ -183,7 +223,10 @@ def span(model: Model, control: str, within: tuple[float, float] | None) -> tupl
         low, high = max(low, quantity.low), min(high, quantity.high)
     low, high = number(quantity, low), number(quantity, high)
     if not low < high or (quantity.low >= 0 and low <= 0):
-        raise InputError(f"cannot search {control} within {low:g}..{high:g}: the ends must be positive and increasing")
+        raise InputError(
+            f"cannot search {control} within {low:g}..{high:g}: the ends must be positive and"
+            " increasing"
+        )
     return low, high
 
 
@@ -193,6 +236,21 @@ def _summary(line: Line, found: Transition, ends: tuple[float, float], level: in
     limits = dict(zip(NAMES, (found.appears, equal, found.disappears), strict=True))
     values = {n: None if limit is None else limit.value for n, limit in limits.items()}
     error = {n: None if limit is None else limit.error for n, limit in limits.items()}
-    kind = "continuous" if found.continuous else "none" if all(v is None for v in values.values()) else "first-order"
+    kind = (
+        "continuous"
+        if found.continuous
+        else "none"
+        if all(v is None for v in values.values())
+        else "first-order"
+    )
     assert all(v is None or math.isfinite(v) for v in values.values())
-    return Thresholds(line.model.name, line.control, line.fixed, within, **values, error=error, transition=kind, level=level)
+    return Thresholds(
+        line.model.name,
+        line.control,
+        line.fixed,
+        within,
+        **values,
+        error=error,
+        transition=kind,
+        level=level,
+    )

@@ -1,8 +1,9 @@
 """Where the branches of a model begin, end and exchange stability along one control, at one rule.
 
-From the uninformed point the curve of fixed points is followed through its folds (a first-order transition).
-If vanishing conjugates are a fixed point at every value of the control (a trivial branch), its loss of
-stability is found by linear response, and the informed branch is followed down to it or to its own fold.
+From the uninformed point the curve of fixed points is followed through its folds (a first-order
+transition). If vanishing conjugates are a fixed point at every value of the control (a trivial
+branch), its loss of stability is found by linear response, and the informed branch is followed down
+to it or to its own fold.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import numpy as np
 from scipy.optimize import brentq
 
 from solvers import onset
-from solvers.continuation import Curve, Knot, Steps, at_level, fold, fold_shift, interpolate, steepest, trace
+from solvers.continuation import (
+    Curve,
+    Knot,
+    Steps,
+    at_level,
+    fold,
+    fold_shift,
+    interpolate,
+    steepest,
+    trace,
+)
 
 from ..errors import SolveError
 from ..lowering.lower import FLOOR
@@ -26,7 +37,9 @@ TOL = 1e-10
 FLAT = 0.3
 """A curve steeper than this everywhere (as a tangent's component) hides no fold between knots."""
 BEYOND = 4.0
-"""The curve is followed to this factor beyond its folds, as another S may begin there (to the end of the range, for a control with a sign)."""
+"""The curve is followed to this factor beyond its folds, as another S may begin there (to the end
+of the range, for a control with a sign).
+"""
 JUMP = 1e-7
 """A difference of free energies larger than this is no crossing."""
 SAME = 1e-6
@@ -59,24 +72,38 @@ class Stretch:
     def at(self, c: float) -> np.ndarray:
         knot = interpolate(self.line.field, self.knots, self.line.level(c), TOL)
         if knot is None:
-            raise SolveError(f"{self.line.model.name}: the branch was lost at {self.line.control} = {c:g}")
+            raise SolveError(
+                f"{self.line.model.name}: the branch was lost at {self.line.control} = {c:g}"
+            )
         return self.line.overlaps(knot.u)
 
 
 @dataclass(frozen=True)
 class Best:
-    """Of several stretches the one with the best free entropy, where they are: the branches below the informed one, if folds leave more than one."""
+    """Of several stretches the one with the best free entropy, where they are: the branches below
+    the informed one, if folds leave more than one.
+    """
 
     line: Line
     stretches: tuple[Stretch, ...]
 
     def at(self, c: float) -> np.ndarray:
         t = self.line.level(c)
-        near = 1e-12 * max(1.0, abs(t))  # as in interpolate: the ends are there, whatever their last digit
-        ends = [(min(k.u[-1] for k in s.knots) - near, max(k.u[-1] for k in s.knots) + near) for s in self.stretches]
-        there = [s.at(c) for s, (low, high) in zip(self.stretches, ends, strict=True) if low <= t <= high]
+        near = 1e-12 * max(
+            1.0, abs(t)
+        )  # as in interpolate: the ends are there, whatever their last digit
+        ends = [
+            (min(k.u[-1] for k in s.knots) - near, max(k.u[-1] for k in s.knots) + near)
+            for s in self.stretches
+        ]
+        there = [
+            s.at(c) for s, (low, high) in zip(self.stretches, ends, strict=True) if low <= t <= high
+        ]
         if not there:
-            raise SolveError(f"{self.line.model.name}: no branch below the informed one at {self.line.control} = {c:g}")
+            raise SolveError(
+                f"{self.line.model.name}: no branch below the informed one at {self.line.control} ="
+                f" {c:g}"
+            )
         return max(there, key=lambda x: float(self.line.at(x, c).free_energy))
 
 
@@ -97,12 +124,16 @@ class Transition:
     appears: Limit | None = None
     disappears: Limit | None = None
     continuous: bool = False
-    pieces: tuple[tuple[Knot, ...], ...] = ()  # of the curve, in the order they were followed, folds among the knots
+    pieces: tuple[
+        tuple[Knot, ...], ...
+    ] = ()  # of the curve, in the order they were followed, folds among the knots
     folds: tuple[Limit, ...] = ()
 
 
 def find_transition(line: Line, low: float, high: float) -> Transition:
-    """Search from ``low`` (the end with less information) to ``high`` for the ends of the uninformed and the informed branch."""
+    """Search from ``low`` (the end with less information) to ``high`` for the ends of the
+    uninformed and the informed branch.
+    """
     trivial = line.no_information()
     if is_standing(line, trivial, low, high):
         return _from_trivial(line, trivial, low, high)
@@ -112,32 +143,45 @@ def find_transition(line: Line, low: float, high: float) -> Transition:
 def is_standing(line: Line, x: np.ndarray, low: float, high: float) -> bool:
     """Whether x is a fixed point at both ends and in between."""
     between = line.value((line.level(low) + line.level(high)) / 2)
-    return all(bool(np.max(np.abs(line.at(x, c).update - x)) <= 1e-12) for c in (low, between, high))
+    return all(
+        bool(np.max(np.abs(line.at(x, c).update - x)) <= 1e-12) for c in (low, between, high)
+    )
 
 
 def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | None:
-    """Where both branches have the same free energy; None if one of them is the better throughout."""
+    """Where both branches have the same free energy; None if one of them is the better
+    throughout.
+    """
     a = pair.appears.value if pair.appears else low
     b = pair.disappears.value if pair.disappears else high
     if pair.informed is None or pair.continuous or not line.level(a) < line.level(b):
         return None
     informed, uninformed = pair.informed, pair.uninformed
-    if isinstance(uninformed, Best) and isinstance(informed, Stretch):  # the outermost fold is not the informed branch's own
+    if isinstance(uninformed, Best) and isinstance(
+        informed, Stretch
+    ):  # the outermost fold is not the informed branch's own
         a = max(a, line.value(informed.knots[0].u[-1]), key=line.level)
 
     def gap(t: float) -> float:
         c = line.value(t)
-        return float(line.at(informed.at(c), c).free_energy - line.at(uninformed.at(c), c).free_energy)
+        return float(
+            line.at(informed.at(c), c).free_energy - line.at(uninformed.at(c), c).free_energy
+        )
 
     ends = line.level(a), line.level(b)
     sides = gap(ends[0]), gap(ends[1])
     if not np.all(np.isfinite(sides)):
-        raise SolveError(f"{line.model.name}: the free energy is not finite at the ends of a branch")
+        raise SolveError(
+            f"{line.model.name}: the free energy is not finite at the ends of a branch"
+        )
     if not sides[0] * sides[1] < 0:
         return None
     c = line.value(float(brentq(gap, *ends, xtol=1e-11, rtol=1e-12)))
     if abs(gap(line.level(c))) > JUMP:
-        raise SolveError(f"{line.model.name}: the best free energy jumps at {line.control} = {c:g}, where a branch ends")
+        raise SolveError(
+            f"{line.model.name}: the best free energy jumps at {line.control} = {c:g}, where a"
+            " branch ends"
+        )
     return Limit(c, _crossing_error(line, c, informed.at(c), uninformed.at(c)))
 
 
@@ -146,17 +190,27 @@ def _crossing_error(line: Line, c: float, *points: np.ndarray) -> float:
     here = [line.at(x, c) for x in points]
     unstable = [s for s in here if _radius(s) > 1 + SAME]
     if unstable:
-        raise SolveError(f"{line.model.name}: a branch became unstable before {line.control} = {c:g}")
+        raise SolveError(
+            f"{line.model.name}: a branch became unstable before {line.control} = {c:g}"
+        )
     if line.model.scrambled:  # the sets vary together on both branches
-        defect = line.uncertainty(lambda at: float(at.at(points[0], c).free_energy - at.at(points[1], c).free_energy))
+        defect = line.uncertainty(
+            lambda at: float(at.at(points[0], c).free_energy - at.at(points[1], c).free_energy)
+        )
     else:
-        defect = sum(line.uncertainty(lambda at, x=x: float(at.at(x, c).free_energy)) + FLOOR for x in points)
+        defect = sum(
+            line.uncertainty(lambda at, x=x: float(at.at(x, c).free_energy)) + FLOOR for x in points
+        )
     pull = abs(float(here[0].pull - here[1].pull))
     return float(defect) / pull + 1e-11 * c
 
 
 def _radius(point: Slice) -> float:
-    return float(np.max(np.abs(np.linalg.eigvals(point.slope)))) if np.all(np.isfinite(point.slope)) else float("nan")
+    return (
+        float(np.max(np.abs(np.linalg.eigvals(point.slope))))
+        if np.all(np.isfinite(point.slope))
+        else float("nan")
+    )
 
 
 # first order: the curve from the uninformed point ------------------------------------------------
@@ -169,22 +223,39 @@ def _from_curve(line: Line, low: float, high: float) -> Transition:
     if not turns:
         return _without_fold(line, curve, low, high)
     last = turns[-1]
-    limits, piece = tuple(limit for _, limit in folds), _with_folds(curve, [knot for knot, _ in folds])
+    limits, piece = (
+        tuple(limit for _, limit in folds),
+        _with_folds(curve, [knot for knot, _ in folds]),
+    )
     uninformed = _below(line, curve, [knot for knot, _ in folds])
     disappears = max((limit for _, limit in folds[::2]), key=lambda limit: line.level(limit.value))
-    if len(turns) % 2:  # the unstable part left the range searched: the informed branch is there all the way down
+    if (
+        len(turns) % 2
+    ):  # the unstable part left the range searched: the informed branch is there all the way down
         informed, appears = _informed_from_above(line, low, high)
-        return Transition(uninformed, informed, appears, disappears, pieces=(piece, *_pieces(informed)), folds=_joined(limits, appears))
+        return Transition(
+            uninformed,
+            informed,
+            appears,
+            disappears,
+            pieces=(piece, *_pieces(informed)),
+            folds=_joined(limits, appears),
+        )
     informed = Stretch(line, (folds[-1][0], *curve.knots[last + 1 :]))
     appears = min((limit for _, limit in folds[1::2]), key=lambda limit: line.level(limit.value))
     return Transition(uninformed, informed, appears, disappears, pieces=(piece,), folds=limits)
 
 
 def _below(line: Line, curve: Curve, folds: Sequence[Knot]) -> Branch:
-    """The stretches with growing control before the last fold: the uninformed branch, and others if there are more than two folds."""
+    """The stretches with growing control before the last fold: the uninformed branch, and others if
+    there are more than two folds.
+    """
     turns = curve.turns()
     first = Stretch(line, (*curve.knots[: turns[0] + 1], folds[0]))
-    others = [Stretch(line, (folds[i], *curve.knots[turns[i] + 1 : turns[i + 1] + 1], folds[i + 1])) for i in range(1, len(turns) - 1, 2)]
+    others = [
+        Stretch(line, (folds[i], *curve.knots[turns[i] + 1 : turns[i + 1] + 1], folds[i + 1]))
+        for i in range(1, len(turns) - 1, 2)
+    ]
     return Best(line, (first, *others)) if others else first
 
 
@@ -208,7 +279,8 @@ def _joined(limits: tuple[Limit, ...], one: Limit | None) -> tuple[Limit, ...]:
 def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> Curve:
     """The curve of fixed points from the uninformed point at ``low``, stable and unstable parts.
 
-    It ends outside the range, at perfect recovery, or well past its folds where the informed start leads to it too.
+    It ends outside the range, at perfect recovery, or well past its folds where the informed start
+    leads to it too.
     """
     informed = _start(line, "informed", high)
     recovered = informed if is_standing(line, informed, low, high) else None
@@ -222,7 +294,11 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
         if recovered is not None and np.max(np.abs(x - recovered)) < SAME:
             return True
         turns = Curve(tuple(knots), "stopped").turns()
-        if len(turns) < 2 or len(turns) % 2 or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond:
+        if (
+            len(turns) < 2
+            or len(turns) % 2
+            or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond
+        ):
             return False
         settled = line.settle(informed, line.value(t), tol=1e-5)
         knot = None if settled is None else at_level(line.field, line.place(settled, t), TOL)
@@ -231,7 +307,10 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
     curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
     if curve.ended != "stopped":
         end = line.value(curve.knots[-1].u[-1])
-        raise SolveError(f"{line.model.name}: the curve of fixed points could not be followed beyond {line.control} = {end:.6g}")
+        raise SolveError(
+            f"{line.model.name}: the curve of fixed points could not be followed beyond"
+            f" {line.control} = {end:.6g}"
+        )
     return curve
 
 
@@ -240,16 +319,27 @@ def unfolded(line: Line, curve: Curve) -> Curve:
     if curve.turns() or min(k.tangent[-1] for k in curve.knots) > FLAT:
         return curve
     i, knot = steepest(line.field, curve)
-    return curve if knot.tangent[-1] >= 0 else Curve((*curve.knots[: i + 1], knot, *curve.knots[i + 1 :]), curve.ended)
+    return (
+        curve
+        if knot.tangent[-1] >= 0
+        else Curve((*curve.knots[: i + 1], knot, *curve.knots[i + 1 :]), curve.ended)
+    )
 
 
 def fold_at(line: Line, curve: Curve, i: int) -> tuple[Knot, Limit]:
-    """The fold between knots i and i + 1, with the shift of its control value under a finer rule as its error."""
+    """The fold between knots i and i + 1, with the shift of its control value under a finer rule as
+    its error.
+    """
     knot = fold(line.field, curve.knots[i], curve.knots[i + 1])
     if knot is None:
-        raise SolveError(f"{line.model.name}: the fold near {line.control} = {line.value(curve.knots[i].u[-1]):.6g} was not resolved")
+        raise SolveError(
+            f"{line.model.name}: the fold near {line.control} ="
+            f" {line.value(curve.knots[i].u[-1]):.6g} was not resolved"
+        )
     residual, slope = line.field(knot.u)
-    shift = line.uncertainty(lambda at: fold_shift(slope, at.field(knot.u)[0])) + abs(fold_shift(slope, np.full_like(residual, 1e-11)))
+    shift = line.uncertainty(lambda at: fold_shift(slope, at.field(knot.u)[0])) + abs(
+        fold_shift(slope, np.full_like(residual, 1e-11))
+    )
     value = line.value(knot.u[-1])
     return knot, Limit(value, shift * (value if line.logarithmic else 1.0) + FLOOR)
 
@@ -259,11 +349,19 @@ def _without_fold(line: Line, curve: Curve, low: float, high: float) -> Transiti
     uninformed = Stretch(line, curve.knots)
     x = line.settle(_start(line, "informed", high), high)
     if x is None:
-        raise SolveError(f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}")
+        raise SolveError(
+            f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"
+        )
     if np.max(np.abs(x - uninformed.at(high))) < SAME:
         return Transition(uninformed, pieces=(curve.knots,))
     informed, appears = _informed_from_above(line, low, high)
-    return Transition(uninformed, informed, appears, pieces=(curve.knots, *_pieces(informed)), folds=_joined((), appears))
+    return Transition(
+        uninformed,
+        informed,
+        appears,
+        pieces=(curve.knots, *_pieces(informed)),
+        folds=_joined((), appears),
+    )
 
 
 def _start(line: Line, name: str, c: float) -> np.ndarray:
@@ -274,30 +372,42 @@ def _settled_knot(line: Line, start: str, c: float) -> Knot:
     x = line.settle(_start(line, start, c), c)
     knot = None if x is None else at_level(line.field, line.place(x, line.level(c)), TOL)
     if knot is None:
-        raise SolveError(f"{line.model.name}: the {start} branch did not converge at {line.control} = {c:g}")
+        raise SolveError(
+            f"{line.model.name}: the {start} branch did not converge at {line.control} = {c:g}"
+        )
     return knot
 
 
 # the informed branch, followed towards less information ----------------------------------------
 
 
-def _informed_from_above(line: Line, low: float, high: float, also: Callable[[Knot], bool] = lambda _: False) -> tuple[Branch, Limit | None]:
-    """The informed branch from ``high`` down to its fold, to ``low``, or to where ``also`` holds."""
+def _informed_from_above(
+    line: Line, low: float, high: float, also: Callable[[Knot], bool] = lambda _: False
+) -> tuple[Branch, Limit | None]:
+    """The informed branch from ``high`` down to its fold, to ``low``, or to where
+    ``also`` holds.
+    """
     x = _start(line, "informed", high)
     if is_standing(line, x, low, high):
         return Standing(x), None
     top = _settled_knot(line, "informed", high)
     curve = trace(
-        line.field, Knot(top.u, -top.tangent),
-        lambda knots: knots[-1].u[-1] < line.level(low) or knots[-1].tangent[-1] > 0 or also(knots[-1]),
+        line.field,
+        Knot(top.u, -top.tangent),
+        lambda knots: (
+            knots[-1].u[-1] < line.level(low) or knots[-1].tangent[-1] > 0 or also(knots[-1])
+        ),
         line.room,
-    )  # fmt: skip
+    )
     turns = curve.turns()
     if turns:
         knot, limit = fold_at(line, curve, turns[0])
         return Stretch(line, (*curve.knots[: turns[0] + 1], knot)), limit
     if curve.ended != "stopped" and not also(curve.knots[-1]):
-        raise SolveError(f"{line.model.name}: the informed branch was lost at {line.control} = {line.value(curve.knots[-1].u[-1]):.6g}")
+        raise SolveError(
+            f"{line.model.name}: the informed branch was lost at {line.control} ="
+            f" {line.value(curve.knots[-1].u[-1]):.6g}"
+        )
     return Stretch(line, curve.knots), None
 
 
@@ -306,7 +416,9 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
     trivial = Standing(x)
     start = line.settle(_start(line, "informed", high), high)
     if start is None:
-        raise SolveError(f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}")
+        raise SolveError(
+            f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"
+        )
     if np.max(np.abs(start - x)) < SAME:
         return Transition(trivial)
     disappears = _instability(line, x, low, high)
@@ -322,9 +434,16 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
     if met and disappears is not None and appears is None:
         if abs(met[-1] / disappears.value - 1) > 0.05:
             where = f"{line.control} = {met[-1]:g}"
-            raise SolveError(f"{line.model.name}: the informed branch meets the trivial one at {where}, not where that loses stability")
-        return Transition(trivial, None, disappears, disappears, continuous=True, pieces=_pieces(informed))
-    return Transition(trivial, informed, appears, disappears, pieces=_pieces(informed), folds=_joined((), appears))
+            raise SolveError(
+                f"{line.model.name}: the informed branch meets the trivial one at {where}, not"
+                " where that loses stability"
+            )
+        return Transition(
+            trivial, None, disappears, disappears, continuous=True, pieces=_pieces(informed)
+        )
+    return Transition(
+        trivial, informed, appears, disappears, pieces=_pieces(informed), folds=_joined((), appears)
+    )
 
 
 def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | None:
@@ -333,7 +452,9 @@ def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | 
     ends = line.level(low), line.level(high)
     sides = radius(ends[0]), radius(ends[1])
     if not np.all(np.isfinite(sides)):
-        raise SolveError(f"{line.model.name}: the linear response of the trivial branch is not finite")
+        raise SolveError(
+            f"{line.model.name}: the linear response of the trivial branch is not finite"
+        )
     if not sides[0] < 1 < sides[1]:
         return None
     t = onset(radius, *ends)

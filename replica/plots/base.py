@@ -26,16 +26,47 @@ FORMATS = (".png", ".pdf", ".svg")
 EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42}
 """TrueType fonts in the file, which publishers ask for."""
 SHEETS: dict[str, dict[str, Any]] = {
-    "default": EMBEDDED | {"figure.figsize": (5.2, 3.8), "figure.dpi": 150, "legend.fontsize": 8, "hatch.linewidth": 0.5},
-    "paper": EMBEDDED | {
-        "figure.figsize": (3.4, 2.5), "figure.dpi": 300, "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8,
-        "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7, "axes.linewidth": 0.5, "lines.linewidth": 1.0, "lines.markersize": 3,
-        "hatch.linewidth": 0.4, "xtick.major.width": 0.5, "ytick.major.width": 0.5, "xtick.minor.width": 0.4, "ytick.minor.width": 0.4,
-        "xtick.major.size": 2.5, "ytick.major.size": 2.5, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
-        "legend.handlelength": 1.8, "legend.labelspacing": 0.3, "legend.borderaxespad": 0.3,
-    },
-}  # fmt: skip
-"""For a screen, and for one column of a two-column paper (3.4 inches, 8 pt; panels above each other)."""
+    "default": (
+        EMBEDDED
+        | {
+            "figure.figsize": (5.2, 3.8),
+            "figure.dpi": 150,
+            "legend.fontsize": 8,
+            "hatch.linewidth": 0.5,
+        }
+    ),
+    "paper": (
+        EMBEDDED
+        | {
+            "figure.figsize": (3.4, 2.5),
+            "figure.dpi": 300,
+            "font.size": 8,
+            "axes.titlesize": 8,
+            "axes.labelsize": 8,
+            "legend.fontsize": 7,
+            "xtick.labelsize": 7,
+            "ytick.labelsize": 7,
+            "axes.linewidth": 0.5,
+            "lines.linewidth": 1.0,
+            "lines.markersize": 3,
+            "hatch.linewidth": 0.4,
+            "xtick.major.width": 0.5,
+            "ytick.major.width": 0.5,
+            "xtick.minor.width": 0.4,
+            "ytick.minor.width": 0.4,
+            "xtick.major.size": 2.5,
+            "ytick.major.size": 2.5,
+            "xtick.minor.size": 1.5,
+            "ytick.minor.size": 1.5,
+            "legend.handlelength": 1.8,
+            "legend.labelspacing": 0.3,
+            "legend.borderaxespad": 0.3,
+        }
+    ),
+}
+"""For a screen, and for one column of a two-column paper (3.4 inches, 8 pt; panels above each
+other).
+"""
 STACKED = ("paper",)
 _STYLE: ContextVar[str] = ContextVar("style", default="default")
 
@@ -69,8 +100,9 @@ def drawn_as(style: str) -> Iterator[None]:
 def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
     """A figure of one variable of a sweep.
 
-    One swept control: a curve per branch, failed points as gaps, and the hard phase (two branches, the
-    better one not reached from the uninformed start) shaded. Two: a map of the best branch with contours.
+    One swept control: a curve per branch, failed points as gaps, and the hard phase (two branches,
+    the better one not reached from the uninformed start) shaded. Two: a map of the best branch with
+    contours.
 
     Raises
     ------
@@ -95,8 +127,9 @@ def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
 def draw_together(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     """One variable of several sweeps over the same control on one axis.
 
-    A model with an equilibrium of its own (Bayes-optimal) gives two curves, the algorithm's (uninformed start) and the
-    information-theoretic one (best free energy); a trained predictor the branch of lowest energy.
+    A model with an equilibrium of its own (Bayes-optimal) gives two curves, the algorithm's
+    (uninformed start) and the information-theoretic one (best free energy); a trained predictor the
+    branch of lowest energy.
 
     Raises
     ------
@@ -105,7 +138,10 @@ def draw_together(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     """
     axes = [[str(d) for d in dataset.sizes if d != "branch"] for dataset in datasets]
     if any(len(a) != 1 or a != axes[0] for a in axes):
-        raise InputError(f"the sweeps are over {', '.join('x'.join(a) or 'nothing' for a in axes)}: on one axis they must share their one control")
+        raise InputError(
+            f"the sweeps are over {', '.join('x'.join(a) or 'nothing' for a in axes)}: on one axis"
+            " they must share their one control"
+        )
     missing = [str(d.attrs.get("title", "a file")) for d in datasets if y not in d.data_vars]
     if missing:
         raise InputError(f"{missing[0]} has no variable {y!r}: choose another with --y")
@@ -113,8 +149,21 @@ def draw_together(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     lines = [line for dataset in datasets for line in _named_curves(dataset, y)]
     for i, (name, values, error) in enumerate(lines):
         x, order = values[axes[0][0]].values, np.argsort(values[axes[0][0]].values)
-        panel.plot(x[order], values.values[order], color=COLOURS[i % 7], linestyle=STYLES[i % 5], label=name)
-        panel.fill_between(x[order], (values - error).values[order], (values + error).values[order], color=COLOURS[i % 7], alpha=0.2, linewidth=0)
+        panel.plot(
+            x[order],
+            values.values[order],
+            color=COLOURS[i % 7],
+            linestyle=STYLES[i % 5],
+            label=name,
+        )
+        panel.fill_between(
+            x[order],
+            (values - error).values[order],
+            (values + error).values[order],
+            color=COLOURS[i % 7],
+            alpha=0.2,
+            linewidth=0,
+        )
     first = datasets[0]
     panel.set(xlabel=label(first[axes[0][0]]), ylabel=label(first[y]))
     panel.legend(frameon=False)
@@ -137,13 +186,18 @@ def _named_curves(dataset: xr.Dataset, y: str) -> Iterator[tuple[str, xr.DataArr
 
 def best_branch(dataset: xr.Dataset) -> xr.DataArray:
     """Number of the branch with the best free energy at each point."""
-    energy, largest = valid(dataset, "free_energy"), dataset.attrs.get("best", "largest") == "largest"
+    energy, largest = (
+        valid(dataset, "free_energy"),
+        dataset.attrs.get("best", "largest") == "largest",
+    )
     score = energy.fillna(-np.inf if largest else np.inf)
     return score.argmax("branch") if largest else score.argmin("branch")
 
 
 def new_figure(panels: int) -> tuple[Any, list[Any]]:
-    """A figure without a display in the style that is set, with its panels side by side (above each other in one column of a paper)."""
+    """A figure without a display in the style that is set, with its panels side by side (above each
+    other in one column of a paper).
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -151,7 +205,9 @@ def new_figure(panels: int) -> tuple[Any, list[Any]]:
     sheet = SHEETS[style]
 
     class Shown(Figure):
-        """A figure that keeps its style when it is saved, and that a notebook shows without pyplot."""
+        """A figure that keeps its style when it is saved, and that a notebook shows
+        without pyplot.
+        """
 
         def savefig(self, *args: Any, **kwargs: Any) -> None:
             with rc_context(sheet):
@@ -164,17 +220,23 @@ def new_figure(panels: int) -> tuple[Any, list[Any]]:
 
     width, height = sheet["figure.figsize"]
     rows, columns = (panels, 1) if style in STACKED else (1, panels)
-    figure = Shown(figsize=(width * columns, height * rows), layout="constrained", dpi=sheet["figure.dpi"])
+    figure = Shown(
+        figsize=(width * columns, height * rows), layout="constrained", dpi=sheet["figure.dpi"]
+    )
     return figure, list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
 
 
-def legend_above(figure: Any, panel: Any, columns: int = 2, handles: list[Any] | None = None) -> None:
+def legend_above(
+    figure: Any, panel: Any, columns: int = 2, handles: list[Any] | None = None
+) -> None:
     """The legend of a panel (or of given handles) above the figure, where it hides nothing."""
     handles = panel.get_legend_handles_labels()[0] if handles is None else handles
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
 
 
-def fill_cells(panel: Any, cells: Sequence[tuple[tuple[float, float], float, float]], text: str, **style: Any) -> Any:
+def fill_cells(
+    panel: Any, cells: Sequence[tuple[tuple[float, float], float, float]], text: str, **style: Any
+) -> Any:
     """Rectangles (corner, width, height) in one style; returns what stands for them in a legend."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Patch, Rectangle
@@ -191,7 +253,9 @@ def legend_line(text: str, **style: Any) -> Any:
 
 
 def shades(count: int) -> Any:
-    """The colour map of risks, in so many shades (more only make a file larger); even in lightness, for every colour vision."""
+    """The colour map of risks, in so many shades (more only make a file larger); even in lightness,
+    for every colour vision.
+    """
     from matplotlib import colormaps
 
     return colormaps["cividis"].resampled(count)
@@ -210,7 +274,9 @@ def scaled(panel: Any, x: str, y: str) -> None:
 
 
 def round_levels(low: float, high: float, most: int = 8) -> np.ndarray:
-    """At most so many levels with short names between two values; 1, 2, 5, 10, ... if the values span a large factor."""
+    """At most so many levels with short names between two values; 1, 2, 5, 10, ... if the values
+    span a large factor.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     if 0 < 20 * low < high:
@@ -226,11 +292,17 @@ def valid(dataset: xr.Dataset, y: str) -> xr.DataArray:
 
 
 def hard_phase(dataset: xr.Dataset) -> xr.DataArray:
-    """Where another branch than the uninformed one is better by free energy (and distinct from it)."""
-    energy = valid(dataset, "free_energy").fillna(-np.inf if dataset.attrs.get("best", "largest") == "largest" else np.inf)
+    """Where another branch than the uninformed one is better by free energy (and
+    distinct from it).
+    """
+    energy = valid(dataset, "free_energy").fillna(
+        -np.inf if dataset.attrs.get("best", "largest") == "largest" else np.inf
+    )
     if "uninformed" not in dataset.branch or dataset.sizes["branch"] < 2:
         return xr.zeros_like(energy.isel(branch=0), dtype=bool)
-    gain = (energy - energy.sel(branch="uninformed")) * (1 if dataset.attrs.get("best", "largest") == "largest" else -1)
+    gain = (energy - energy.sel(branch="uninformed")) * (
+        1 if dataset.attrs.get("best", "largest") == "largest" else -1
+    )
     return (gain > 1e-7).any("branch")
 
 
@@ -240,7 +312,13 @@ def curves(panel: Any, dataset: xr.Dataset, y: str) -> None:
     x, values = dataset[axis].values, valid(dataset, y)
     order = np.argsort(x)
     for i, branch in enumerate(dataset.branch.values):
-        panel.plot(x[order], values.sel(branch=branch).values[order], color=COLOURS[i % 7], linestyle=STYLES[i % 5], label=f"{branch} start")
+        panel.plot(
+            x[order],
+            values.sel(branch=branch).values[order],
+            color=COLOURS[i % 7],
+            linestyle=STYLES[i % 5],
+            label=f"{branch} start",
+        )
     shade_hard(panel, x[order], hard_phase(dataset).values[order])
     panel.set(xlabel=label(dataset[axis]), ylabel=label(dataset[y]))
     panel.legend(frameon=False)
@@ -249,16 +327,22 @@ def curves(panel: Any, dataset: xr.Dataset, y: str) -> None:
 def shade_hard(panel: Any, x: np.ndarray, hard: np.ndarray) -> None:
     """Shade the interval of the hard phase."""
     if hard.any():
-        panel.axvspan(x[hard].min(), x[hard].max(), color=SHADE, alpha=0.35, linewidth=0, label="hard phase")
+        panel.axvspan(
+            x[hard].min(), x[hard].max(), color=SHADE, alpha=0.35, linewidth=0, label="hard phase"
+        )
 
 
 def _map(figure: Any, panel: Any, dataset: xr.Dataset, y: str) -> None:
     pick = best_branch(dataset)
     first, second = (str(d) for d in dataset.sizes if d != "branch")
     values = valid(dataset, y).isel(branch=pick).transpose(second, first)
-    mesh = panel.pcolormesh(dataset[first], dataset[second], values, cmap="cividis", shading="nearest")
+    mesh = panel.pcolormesh(
+        dataset[first], dataset[second], values, cmap="cividis", shading="nearest"
+    )
     if min(values.shape) > 1 and np.isfinite(values.values).sum() > 3:
-        lines = panel.contour(dataset[first], dataset[second], values, colors="white", linewidths=0.7)
+        lines = panel.contour(
+            dataset[first], dataset[second], values, colors="white", linewidths=0.7
+        )
         panel.clabel(lines, fontsize=7)
     figure.colorbar(mesh, label=label(dataset[y]))
     panel.set(xlabel=label(dataset[first]), ylabel=label(dataset[second]))
@@ -274,7 +358,9 @@ def save_figure(figure: Any, path: Path, force: bool = False) -> Path:
     """
     path = Path(path)
     check_figure_target(path, force)
-    figure.savefig(path, **({"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {}))
+    figure.savefig(
+        path, **({"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {})
+    )
     return path
 
 
@@ -283,6 +369,8 @@ def check_figure_target(path: Path, force: bool) -> None:
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"cannot write {path}: use a name that ends in .png, .pdf or .svg")
     if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: the folder {path.parent} does not exist, create it first")
+        raise InputError(
+            f"cannot write {path}: the folder {path.parent} does not exist, create it first"
+        )
     if path.exists() and not force:
         raise InputError(f"{path} exists: choose another name or pass --force")

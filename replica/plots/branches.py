@@ -1,4 +1,6 @@
-"""The figure of a branch map: regions by the number of branches, hatched where replica symmetry is unstable, contours of the gain."""
+"""The figure of a branch map: regions by the number of branches, hatched where replica symmetry is
+unstable, contours of the gain.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import numpy as np
 import xarray as xr
 
 from ..phase.branch_map import UNKNOWN
-from .base import COLOURS, fill_cells, label, legend_above, legend_line, new_figure, round_levels, scaled
+from .base import (
+    COLOURS,
+    fill_cells,
+    label,
+    legend_above,
+    legend_line,
+    new_figure,
+    round_levels,
+    scaled,
+)
 
 FILLS = ("#FFFFFF", "#BFE3F7", "#F7EE9B", "#F3C9A5", "#E3B7CE")
 """No branch (all starts failed), one, two, three, four or more."""
@@ -17,7 +28,9 @@ NAMES = ("no branch found", "one branch", "two branches", "three branches", "fou
 
 
 def draw_branches(dataset: xr.Dataset) -> Any:
-    """Cells of the grid by the number of branches, hatched where the best one is unstable, with contours of the gain (if compared)."""
+    """Cells of the grid by the number of branches, hatched where the best one is unstable, with
+    contours of the gain (if compared).
+    """
     over, control = dataset.attrs["over"], dataset.attrs["control"]
     data = dataset.sortby([over, control]).transpose(control, over, "branch")
     figure, (panel,) = new_figure(1)
@@ -27,12 +40,28 @@ def draw_branches(dataset: xr.Dataset) -> Any:
     handles = []
     for code in np.unique(count[count != UNKNOWN]):
         kind = min(int(code), len(FILLS) - 1)
-        handles.append(fill_cells(panel, _cells(x, y, count == code), NAMES[kind], facecolor=FILLS[kind], edgecolor=FILLS[kind], linewidth=0.3))
+        handles.append(
+            fill_cells(
+                panel,
+                _cells(x, y, count == code),
+                NAMES[kind],
+                facecolor=FILLS[kind],
+                edgecolor=FILLS[kind],
+                linewidth=0.3,
+            )
+        )
     if unstable.any():
         style = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0.0}
-        handles.append(fill_cells(panel, _cells(x, y, unstable), "replica symmetry unstable", **style))
+        handles.append(
+            fill_cells(panel, _cells(x, y, unstable), "replica symmetry unstable", **style)
+        )
     handles += _gain(panel, data)
-    panel.set(xlabel=label(data[over]), ylabel=label(data[control]), xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+    panel.set(
+        xlabel=label(data[over]),
+        ylabel=label(data[control]),
+        xlim=(x[0], x[-1]),
+        ylim=(y[0], y[-1]),
+    )
     scaled(panel, *scales)
     legend_above(figure, panel, 2, handles)
     return figure
@@ -49,18 +78,31 @@ def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
         return []
     over, control = data.attrs["over"], data.attrs["control"]
     drawn = panel.contour(
-        data[over], data[control], values, levels=levels, colors=COLOURS[6], linewidths=[1.4 if v == 0 else 0.7 for v in levels],
+        data[over],
+        data[control],
+        values,
+        levels=levels,
+        colors=COLOURS[6],
+        linewidths=[1.4 if v == 0 else 0.7 for v in levels],
         linestyles=["--" if v < 0 else "-" for v in levels],
-    )  # fmt: skip
+    )
     panel.clabel(drawn, fontsize=6, fmt="%g")
-    return [legend_line(f"gain over linear attention, {label(data[name])}", color=COLOURS[6], linewidth=0.7)]
+    return [
+        legend_line(
+            f"gain over linear attention, {label(data[name])}", color=COLOURS[6], linewidth=0.7
+        )
+    ]
 
 
 def spacing(values: np.ndarray) -> str:
     """The scale on which a grid is even: log or linear."""
     if len(values) < 3 or values[0] <= 0:
         return "linear"
-    return "log" if np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.mean(values) else "linear"
+    return (
+        "log"
+        if np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.mean(values)
+        else "linear"
+    )
 
 
 def edges(values: np.ndarray, scale: str) -> np.ndarray:
@@ -73,6 +115,11 @@ def edges(values: np.ndarray, scale: str) -> np.ndarray:
     return np.exp(ends) if scale == "log" else ends
 
 
-def _cells(x: np.ndarray, y: np.ndarray, chosen: np.ndarray) -> list[tuple[tuple[float, float], float, float]]:
+def _cells(
+    x: np.ndarray, y: np.ndarray, chosen: np.ndarray
+) -> list[tuple[tuple[float, float], float, float]]:
     """(corner, width, height) of the chosen cells, shape (y, x)."""
-    return [((x[j], y[i]), x[j + 1] - x[j], y[i + 1] - y[i]) for i, j in zip(*np.nonzero(chosen), strict=True)]
+    return [
+        ((x[j], y[i]), x[j + 1] - x[j], y[i + 1] - y[i])
+        for i, j in zip(*np.nonzero(chosen), strict=True)
+    ]

@@ -1,4 +1,6 @@
-"""Figures of checks: simulations as dots with error bars, on the curves of a sweep or against 1/D."""
+"""Figures of checks: simulations as dots with error bars, on the curves of a sweep or
+against 1/D.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ def split_checks(datasets: Sequence[xr.Dataset]) -> tuple[list[xr.Dataset], list
     return [d for d in datasets if not is_check(d)], [d for d in datasets if is_check(d)]
 
 
-def with_checks(figure: Any, curves: Sequence[xr.Dataset], checks: Sequence[xr.Dataset], y: str) -> Any:
-    """The figure of ``curves`` (sweeps of one control) with the checks as dots; a check alone gets a figure of its own."""
+def with_checks(
+    figure: Any, curves: Sequence[xr.Dataset], checks: Sequence[xr.Dataset], y: str
+) -> Any:
+    """The figure of ``curves`` (sweeps of one control) with the checks as dots; a check alone gets
+    a figure of its own.
+    """
     if not checks:
         return figure
     if not curves:
@@ -42,7 +48,9 @@ def with_checks(figure: Any, curves: Sequence[xr.Dataset], checks: Sequence[xr.D
         return draw_check(checks[0], y)
     axes = [str(d) for d in curves[0].sizes if d != "branch"]
     if len(axes) != 1:
-        raise InputError(f"checks are drawn on a sweep of one control, and this one has {len(axes)}")
+        raise InputError(
+            f"checks are drawn on a sweep of one control, and this one has {len(axes)}"
+        )
     panel = figure.axes[0]
     for i, dataset in enumerate(checks):
         _agree(_curve_of(dataset, curves), dataset, axes[0])
@@ -53,17 +61,34 @@ def with_checks(figure: Any, curves: Sequence[xr.Dataset], checks: Sequence[xr.D
 
 def _curve_of(check: xr.Dataset, curves: Sequence[xr.Dataset]) -> xr.Dataset:
     """The sweep of the same model with the same options; the first one if there is none."""
-    return next((c for c in curves if all(c.attrs.get(k) == check.attrs.get(k) for k in ("model", "options"))), curves[0])
+    return next(
+        (
+            c
+            for c in curves
+            if all(c.attrs.get(k) == check.attrs.get(k) for k in ("model", "options"))
+        ),
+        curves[0],
+    )
 
 
 def _agree(curve: xr.Dataset, dataset: xr.Dataset, axis: str) -> None:
     """Refuse dots that belong to another curve."""
     for name, value in curve.attrs.get("controls", {}).items():
-        here = np.ravel(dataset[f"at_{name}"].values if f"at_{name}" in dataset else dataset.attrs["controls"].get(name, value))
+        here = np.ravel(
+            dataset[f"at_{name}"].values
+            if f"at_{name}" in dataset
+            else dataset.attrs["controls"].get(name, value)
+        )
         if name != axis and np.any(here != value):
-            raise InputError(f"the check has {name} = {here[0]:g} and the sweep {name} = {value:g}: they do not belong together")
+            raise InputError(
+                f"the check has {name} = {here[0]:g} and the sweep {name} = {value:g}: they do not"
+                " belong together"
+            )
     if dataset.attrs["model"] != curve.attrs["model"]:
-        raise InputError(f"the check is of {dataset.attrs['model']} and the sweep of {curve.attrs['model']}: they do not belong together")
+        raise InputError(
+            f"the check is of {dataset.attrs['model']} and the sweep of {curve.attrs['model']}:"
+            " they do not belong together"
+        )
 
 
 def points(dataset: xr.Dataset, axis: str, y: str) -> Points:
@@ -81,7 +106,9 @@ def points(dataset: xr.Dataset, axis: str, y: str) -> Points:
 
 def _rows(dataset: xr.Dataset, y: str) -> xr.Dataset:
     if not dataset.attrs.get("complete", True):
-        raise InputError("the check is unfinished and has nothing to draw yet: continue it with --resume")
+        raise InputError(
+            "the check is unfinished and has nothing to draw yet: continue it with --resume"
+        )
     names = dataset["quantity"].values if "quantity" in dataset else dataset["comparison"].values
     if y not in names:
         raise InputError(f"the check has no {y!r}: {nearest(y, sorted(set(map(str, names))))}")
@@ -90,11 +117,24 @@ def _rows(dataset: xr.Dataset, y: str) -> xr.Dataset:
 
 def _dots(panel: Any, at: Points, i: int, name: str) -> None:
     errors = None if np.all(np.isnan(at.error)) else at.error
-    panel.errorbar(at.x, at.value, yerr=errors, fmt=MARKS[i % 5], color="black", markersize=4, capsize=2, linewidth=1, label=name, zorder=5)
+    panel.errorbar(
+        at.x,
+        at.value,
+        yerr=errors,
+        fmt=MARKS[i % 5],
+        color="black",
+        markersize=4,
+        capsize=2,
+        linewidth=1,
+        label=name,
+        zorder=5,
+    )
 
 
 def draw_check(dataset: xr.Dataset, y: str) -> Any:
-    """One quantity: against 1/D with the extrapolation and the theory, or (a user's own) against the control that varies."""
+    """One quantity: against 1/D with the extrapolation and the theory, or (a user's own) against
+    the control that varies.
+    """
     figure, (panel,) = new_figure(1)
     if "size" not in dataset.sizes:
         _own(panel, dataset, y)
@@ -110,13 +150,37 @@ def _against_size(panel: Any, dataset: xr.Dataset, y: str) -> None:
     values = counted(dataset, y)
     inverse, mean = 1 / dataset["size"].values, values.mean(axis=1)
     error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-    panel.plot(np.repeat(inverse, values.shape[1]), values.ravel(), ".", color=COLOURS[0], alpha=0.3, markersize=4, label="trials")
+    panel.plot(
+        np.repeat(inverse, values.shape[1]),
+        values.ravel(),
+        ".",
+        color=COLOURS[0],
+        alpha=0.3,
+        markersize=4,
+        label="trials",
+    )
     _dots(panel, Points(inverse, mean, error), 0, "mean")
     if np.isfinite(row.extrapolated):
-        slope = np.sum((mean - float(row.extrapolated)) * inverse / error**2) / np.sum(inverse**2 / error**2)
+        slope = np.sum((mean - float(row.extrapolated)) * inverse / error**2) / np.sum(
+            inverse**2 / error**2
+        )
         ends = np.array([0.0, inverse.max()])
-        panel.plot(ends, float(row.extrapolated) + slope * ends, color=COLOURS[0], linestyle="--", linewidth=1)
-        panel.errorbar([0], [float(row.extrapolated)], yerr=[float(row.extrapolated_error)], fmt="s", color=COLOURS[0], capsize=3, label="1/D -> 0")
+        panel.plot(
+            ends,
+            float(row.extrapolated) + slope * ends,
+            color=COLOURS[0],
+            linestyle="--",
+            linewidth=1,
+        )
+        panel.errorbar(
+            [0],
+            [float(row.extrapolated)],
+            yerr=[float(row.extrapolated_error)],
+            fmt="s",
+            color=COLOURS[0],
+            capsize=3,
+            label="1/D -> 0",
+        )
     theory, width = float(row.theory), float(row.theory_error)
     panel.axhline(theory, color=COLOURS[1], label="theory")
     panel.axhspan(theory - width, theory + width, color=COLOURS[1], alpha=0.2, linewidth=0)
@@ -126,12 +190,20 @@ def _against_size(panel: Any, dataset: xr.Dataset, y: str) -> None:
 def counted(dataset: xr.Dataset, y: str) -> np.ndarray:
     """The trials that count, shape (size, trial): of several starts the one of lowest objective."""
     values = dataset[y]
-    return (values.isel(start=dataset["energy"].argmin("start")) if "start" in values.dims else values).transpose("size", "trial").values
+    return (
+        (values.isel(start=dataset["energy"].argmin("start")) if "start" in values.dims else values)
+        .transpose("size", "trial")
+        .values
+    )
 
 
 def _own(panel: Any, dataset: xr.Dataset, y: str) -> None:
     rows = _rows(dataset, y)
-    varying = [str(n) for n in rows.data_vars if str(n).startswith("at_") and np.unique(rows[n].values).size > 1]
+    varying = [
+        str(n)
+        for n in rows.data_vars
+        if str(n).startswith("at_") and np.unique(rows[n].values).size > 1
+    ]
     x = rows[varying[0]].values if varying else np.arange(rows.sizes["comparison"])
     order = np.argsort(x)
     panel.plot(x[order], rows.theory.values[order], color=COLOURS[1], marker=".", label="theory")

@@ -1,4 +1,6 @@
-"""The figure of a curve of fixed points: stable parts solid, unstable ones dashed, the thresholds marked."""
+"""The figure of a curve of fixed points: stable parts solid, unstable ones dashed, the thresholds
+marked.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from ..phase.curve import BETWEEN, FURTHER, INFORMED, MARGINAL, UNINFORMED
 from .base import COLOURS, GREY, label, legend_above, new_figure, scaled
 from .phase import LINES
 
-PARTS = ((UNINFORMED, COLOURS[1], "uninformed branch"), (INFORMED, COLOURS[0], "informed branch"), (FURTHER, COLOURS[2], "further branch"))
+PARTS = (
+    (UNINFORMED, COLOURS[1], "uninformed branch"),
+    (INFORMED, COLOURS[0], "informed branch"),
+    (FURTHER, COLOURS[2], "further branch"),
+)
 ROOM = 0.35
 """Shown beyond the outermost threshold, as a share of the thresholds' range or of their size."""
 
@@ -24,7 +30,8 @@ def is_curve(dataset: xr.Dataset) -> bool:
 
 
 def draw_curve(dataset: xr.Dataset, y: str = "risk") -> Any:
-    """One variable along the curve against the control; the unstable part dashed, thresholds as vertical lines.
+    """One variable along the curve against the control; the unstable part dashed, thresholds as
+    vertical lines.
 
     Raises
     ------
@@ -40,10 +47,22 @@ def draw_curve(dataset: xr.Dataset, y: str = "risk") -> Any:
     for piece in np.unique(dataset["piece"].values):
         part = dataset.isel(point=dataset["piece"].values == piece)
         for rows, (colour, style, text) in _runs(part):
-            panel.plot(part[control][rows], part[y][rows], color=colour, linestyle=style, label=None if text in shown else text, zorder=3)
+            panel.plot(
+                part[control][rows],
+                part[y][rows],
+                color=colour,
+                linestyle=style,
+                label=None if text in shown else text,
+                zorder=3,
+            )
             shown.add(text)
     low, high = _limits(dataset)
-    panel.set(xlabel=label(dataset[control]), ylabel=label(dataset[y]), xlim=(low, high), ylim=_heights(dataset, y, low, high))
+    panel.set(
+        xlabel=label(dataset[control]),
+        ylabel=label(dataset[y]),
+        xlim=(low, high),
+        ylim=_heights(dataset, y, low, high),
+    )
     scaled(panel, "log" if low > 0 and high > 20 * low else "linear", "linear")
     _mark_thresholds(panel, dataset)
     legend_above(figure, panel)
@@ -51,7 +70,9 @@ def draw_curve(dataset: xr.Dataset, y: str = "risk") -> Any:
 
 
 def _runs(part: xr.Dataset) -> list[tuple[slice, tuple[str, Any, str]]]:
-    """Slices of neighbouring points that are drawn alike: a segment is unstable if one of its ends is (folds are neither)."""
+    """Slices of neighbouring points that are drawn alike: a segment is unstable if one of its ends
+    is (folds are neither).
+    """
     radius, roles = part["spectral_radius"].values, part["role"].values
     unstable = (radius > 1 + MARGINAL) | ((roles == BETWEEN) & ~(radius < 1 - MARGINAL))
     kinds = []
@@ -71,7 +92,9 @@ def _runs(part: xr.Dataset) -> list[tuple[slice, tuple[str, Any, str]]]:
 
 def _limits(dataset: xr.Dataset) -> tuple[float, float]:
     """The range of the control that is worth showing."""
-    places = [t["value"] for t in dataset.attrs["thresholds"].values() if t["value"] is not None] + [f["value"] for f in dataset.attrs["folds"]]
+    places = [
+        t["value"] for t in dataset.attrs["thresholds"].values() if t["value"] is not None
+    ] + [f["value"] for f in dataset.attrs["folds"]]
     values = dataset[dataset.attrs["control"]].values
     if not places:
         return float(values.min()), float(values.max())
@@ -92,8 +115,22 @@ def _mark_thresholds(panel: Any, dataset: xr.Dataset) -> None:
     limits = dataset.attrs["thresholds"]
     values = [limits[name]["value"] for name, *_ in LINES]
     if dataset.attrs["transition"] == "continuous":
-        panel.axvline(values[0], color=GREY, linestyle=":", linewidth=0.8, label="continuous transition", zorder=1)
+        panel.axvline(
+            values[0],
+            color=GREY,
+            linestyle=":",
+            linewidth=0.8,
+            label="continuous transition",
+            zorder=1,
+        )
         return
     for (_, colour, style, text), value in zip(LINES, values, strict=True):
         if value is not None:
-            panel.axvline(value, color=colour, linestyle=style, linewidth=0.8, label=f"{text}: {value:.4g}", zorder=1)
+            panel.axvline(
+                value,
+                color=colour,
+                linestyle=style,
+                linewidth=0.8,
+                label=f"{text}: {value:.4g}",
+                zorder=1,
+            )

@@ -17,15 +17,23 @@ from .phase import draw_phase, is_phase_diagram
 
 
 def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
-    """The figure of one file, or of several sweeps on one axis; checks are drawn as dots on the sweeps."""
+    """The figure of one file, or of several sweeps on one axis; checks are drawn as dots on the
+    sweeps.
+    """
     curves, checks = split_checks(datasets)
-    figure = draw_together(curves, y) if len(curves) > 1 else figure_of(curves[0], y) if curves else None
+    figure = (
+        draw_together(curves, y) if len(curves) > 1 else figure_of(curves[0], y) if curves else None
+    )
     return with_checks(figure, curves, checks, y)
 
 
 def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:
-    """The figure of a sweep, a phase diagram, a branch map, a curve of fixed points or a simulation."""
-    if is_branch_map(dataset) and y == "risk":  # other variables are drawn as of the sweep that it also is
+    """The figure of a sweep, a phase diagram, a branch map, a curve of fixed points or a
+    simulation.
+    """
+    if (
+        is_branch_map(dataset) and y == "risk"
+    ):  # other variables are drawn as of the sweep that it also is
         return draw_branches(dataset)
     if is_curve(dataset):
         return draw_curve(dataset, y)

@@ -1,4 +1,6 @@
-"""Figure of where population gradient flow ends: the largest cross term of every random start, one column per setting."""
+"""Figure of where population gradient flow ends: the largest cross term of every random start, one
+column per setting.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def is_evidence(dataset: xr.Dataset) -> bool:
 
 
 def draw_manifold(found: Sequence[xr.Dataset]) -> Any:
-    """The largest cross term at the end of every start; one panel per location rule, one column per activation and L.
+    """The largest cross term at the end of every start; one panel per location rule, one column per
+    activation and L.
 
     Dots rest, crosses still move when their time is up.
 
@@ -38,9 +41,16 @@ def draw_manifold(found: Sequence[xr.Dataset]) -> Any:
             y = np.maximum(dataset.cross.values, SMALLEST)
             panel.plot(x[rests], y[rests], "o", color=COLOURS[0], markersize=2)
             panel.plot(x[~rests], y[~rests], "x", color=COLOURS[1], markersize=3)
-        names = [f"{d.attrs['options']['activation']}, $L={d.attrs['controls']['L']:g}$" for d in columns]
+        names = [
+            f"{d.attrs['options']['activation']}, $L={d.attrs['controls']['L']:g}$" for d in columns
+        ]
         panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", fontsize=7)
-        panel.set(ylabel="largest cross term at the end", yscale="log", title=rule, ylim=(SMALLEST / 3, 30))
+        panel.set(
+            ylabel="largest cross term at the end",
+            yscale="log",
+            title=rule,
+            ylim=(SMALLEST / 3, 30),
+        )
         panel.plot([], [], "o", color=COLOURS[0], markersize=2, label="at rest")
         panel.plot([], [], "x", color=COLOURS[1], markersize=3, label="still moving")
         panel.legend(frameon=False, loc="center left")

@@ -1,4 +1,6 @@
-"""The figure of a phase diagram: its lines with the phases between them filled, and the risk with its contours."""
+"""The figure of a phase diagram: its lines with the phases between them filled, and the risk with
+its contours.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,19 @@ from ..errors import InputError
 from .base import COLOURS, label, legend_above, new_figure, round_levels, scaled, shades
 
 FILLS = ("#D9D9D9", "#F7EE9B", "#BFE3F7")
-"""Impossible, hard, easy: grey, yellow, sky blue (Okabe-Ito, lightened; opaque, since not every program draws transparency alike)."""
+"""Impossible, hard, easy: grey, yellow, sky blue (Okabe-Ito, lightened; opaque, since not every
+program draws transparency alike).
+"""
 LINES = (
     ("alpha_IT", COLOURS[6], "-", "information-theoretic"),
     ("alpha_alg", COLOURS[1], "--", "algorithmic"),
     ("alpha_inf", COLOURS[0], ":", "informed spinodal"),
 )
-MAPS = {"risk": "algorithmic_risk", "algorithmic_risk": "algorithmic_risk", "best_risk": "best_risk"}
+MAPS = {
+    "risk": "algorithmic_risk",
+    "algorithmic_risk": "algorithmic_risk",
+    "best_risk": "best_risk",
+}
 """What may be drawn beside the phases."""
 SHADES = 48
 
@@ -27,7 +35,8 @@ def is_phase_diagram(dataset: xr.Dataset) -> bool:
 
 
 def draw_phase(dataset: xr.Dataset, y: str = "risk") -> Any:
-    """Threshold lines over the second control with the phases filled, a dot where the hard one closes; beside it a map of the risk.
+    """Threshold lines over the second control with the phases filled, a dot where the hard one
+    closes; beside it a map of the risk.
 
     Raises
     ------
@@ -37,7 +46,13 @@ def draw_phase(dataset: xr.Dataset, y: str = "risk") -> Any:
     if y not in MAPS:
         raise InputError(f"a phase diagram has no map of {y!r}: choose {' or '.join(MAPS)}")
     lines = dataset.sortby(dataset.attrs["over"])
-    shown = lines[MAPS[y]] if MAPS[y] in lines and lines.sizes[lines.attrs["over"]] > 1 and bool(np.isfinite(lines[MAPS[y]]).any()) else None
+    shown = (
+        lines[MAPS[y]]
+        if MAPS[y] in lines
+        and lines.sizes[lines.attrs["over"]] > 1
+        and bool(np.isfinite(lines[MAPS[y]]).any())
+        else None
+    )
     figure, panels = new_figure(1 if shown is None else 2)
     _phases(panels[0], lines)
     _thresholds(panels[0], lines)
@@ -56,7 +71,9 @@ def _phases(panel: Any, lines: xr.Dataset) -> None:
     low, high = float(lines[control].min()), float(lines[control].max())
     (x, it), (_, alg) = _with_cusp(lines, "alpha_IT"), _with_cusp(lines, "alpha_alg")
     has = np.isfinite(it) & np.isfinite(alg)
-    falling = has.any() and np.mean((alg - it)[has]) < 0  # along noise the easy phase is the lower one
+    falling = (
+        has.any() and np.mean((alg - it)[has]) < 0
+    )  # along noise the easy phase is the lower one
     bottom, top = (high, low) if falling else (low, high)
     panel.fill_between(x, bottom, it, where=has, color=FILLS[0], linewidth=0, label="impossible")
     panel.fill_between(x, it, alg, where=has, color=FILLS[1], linewidth=0, label="hard")
@@ -68,7 +85,14 @@ def _thresholds(panel: Any, lines: xr.Dataset) -> None:
     for name, colour, style, text in LINES:
         points, values = _with_cusp(lines, name)
         if np.isfinite(values).any():
-            panel.plot(points, values, color=colour, linestyle=style, label=text, marker="." if np.isfinite(values).sum() < 3 else None)
+            panel.plot(
+                points,
+                values,
+                color=colour,
+                linestyle=style,
+                label=text,
+                marker="." if np.isfinite(values).sum() < 3 else None,
+            )
     for point in lines.attrs["tricritical"]:
         panel.plot(point[over], point[control], "o", color=COLOURS[6], markersize=4)
 
@@ -76,13 +100,20 @@ def _thresholds(panel: Any, lines: xr.Dataset) -> None:
 def _axes(panel: Any, lines: xr.Dataset) -> None:
     over, control = lines.attrs["over"], lines.attrs["control"]
     x, values = lines[over].values, lines[control].values
-    scaled(panel, *("log" if v.min() > 0 and v.max() > 20 * v.min() else "linear" for v in (x, values)))
-    limits = {"xlim": (x.min(), x.max()) if x.size > 1 else None, "ylim": (values.min(), values.max())}
+    scaled(
+        panel, *("log" if v.min() > 0 and v.max() > 20 * v.min() else "linear" for v in (x, values))
+    )
+    limits = {
+        "xlim": (x.min(), x.max()) if x.size > 1 else None,
+        "ylim": (values.min(), values.max()),
+    }
     panel.set(xlabel=label(lines[over]), ylabel=label(lines[control]), **limits)
 
 
 def _risk(figure: Any, panel: Any, lines: xr.Dataset, risk: xr.DataArray) -> None:
-    """A map of the risk with contours, which are not drawn across the jump where the algorithm finds the informed branch."""
+    """A map of the risk with contours, which are not drawn across the jump where the algorithm
+    finds the informed branch.
+    """
     over, control = lines.attrs["over"], lines.attrs["control"]
     x, y, values = lines[over].values, lines[control].values, risk.transpose(control, over).values
     mesh = panel.pcolormesh(x, y, values, cmap=shades(SHADES), shading="nearest", rasterized=True)
@@ -92,9 +123,15 @@ def _risk(figure: Any, panel: Any, lines: xr.Dataset, risk: xr.DataArray) -> Non
     levels = round_levels(low, high)
     for side in (past, ~past):
         part = np.where(side, values, np.nan)
-        inside = [v for v in levels if np.nanmin(part) < v < np.nanmax(part)] if np.isfinite(part).any() else []
+        inside = (
+            [v for v in levels if np.nanmin(part) < v < np.nanmax(part)]
+            if np.isfinite(part).any()
+            else []
+        )
         if inside and min(part.shape) > 1:
-            inks = ["black" if v > (low + high) / 2 else "white" for v in inside]  # the map is bright where the risk is large
+            inks = [
+                "black" if v > (low + high) / 2 else "white" for v in inside
+            ]  # the map is bright where the risk is large
             drawn = panel.contour(x, y, part, levels=inside, colors=inks, linewidths=0.6)
             panel.clabel(drawn, fontsize=6, fmt="%g")
     figure.colorbar(mesh, ax=panel, label=label(risk))

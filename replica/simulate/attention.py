@@ -1,4 +1,6 @@
-"""The attention of a model, as its file states it, on arrays: what a simulation trains is what the theory solves."""
+"""The attention of a model, as its file states it, on arrays: what a simulation trains is what the
+theory solves.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from ..lowering.evaluate import Evaluation
 from ..lowering.node_sizes import Rule
 
 Attention = Callable[..., jax.Array]
-"""(chi, present) -> sigma(chi), all of shape (L, N); ``present`` (``data.Data``) may be left out at fixed length."""
+"""(chi, present) -> sigma(chi), all of shape (L, N); ``present`` (``data.Data``) may be left out at
+fixed length.
+"""
 SAMPLE = sp.Symbol("sample_")
 
 
@@ -27,8 +31,13 @@ def attention(model: Model, values: Mapping[str, float], tokens: int) -> Attenti
     controls = {q.symbol: float(values[q.name]) for q in model.controls if q.name in values}
 
     def sigma(chi: jax.Array, present: jax.Array | None = None) -> jax.Array:
-        e = Evaluation({index: 0, SAMPLE: 1}, Rule(tokens=tokens), [], jnp.zeros(0), controls, {}, write=False)
-        e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): jnp.ones(chi.shape) if present is None else present}
+        e = Evaluation(
+            {index: 0, SAMPLE: 1}, Rule(tokens=tokens), [], jnp.zeros(0), controls, {}, write=False
+        )
+        e.env |= {
+            sp.Indexed(key, index): chi,
+            sp.Indexed(PRESENT, index): jnp.ones(chi.shape) if present is None else present,
+        }
         value = e._over_tokens(index, envelope.count, lambda: e.value(weight))
         return jnp.broadcast_to(value, chi.shape)
 

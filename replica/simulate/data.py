@@ -1,10 +1,13 @@
 r"""Data of single-location regression at finite D, float64.
 
-    spiked   eps uniform on 1..L, X_eps = sqrt(nu/D) k* + noise         max   eps ~ softmax(nu X_l.k*/sqrt(D)), nu = inf: the largest
-    y = X_eps.v*/sqrt(D) + sqrt(Delta) xi,   k*, v*, tokens ~ N(0, I_D),   N = round(alpha D) samples
+    spiked   eps uniform on 1..L, X_eps = sqrt(nu/D) k* + noise
+    max      eps ~ softmax(nu X_l.k*/sqrt(D)), nu = inf: the largest
+    y = X_eps.v*/sqrt(D) + sqrt(Delta) xi,     k*, v*, tokens ~ N(0, I_D),
+    N = round(alpha D) samples
 
-The tokens are drawn into one array, in place: a run takes little more than 8 N L D bytes. With a law of the length every sequence has room
-for the longest, and the tokens that it does not have are zero. Source: theory.md section 1.
+The tokens are drawn into one array, in place: a run takes little more than 8 N L D bytes. With a
+law of the length every sequence has room for the longest, and the tokens that it does not have are
+zero. Source: theory.md section 1.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from ..errors import InputError
 BLOCK = 256
 """Samples whose spike is added at once."""
 PER_TOKEN = 40
-"""Numbers per token beside its coordinates: fields, weights, their derivatives and the temporaries of both."""
+"""Numbers per token beside its coordinates: fields, weights, their derivatives and the temporaries
+of both.
+"""
 PER_COORDINATE = 60
 """Numbers per coordinate of (k, v): teacher, gradient, the pairs that L-BFGS keeps."""
 GENERATOR = np.random.Generator
@@ -30,7 +35,8 @@ Lengths = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Data:
-    """Tokens ``x`` of shape (N L, D), the tokens of a sample in successive rows; ``y`` and ``location`` of shape (N,); the teacher.
+    """Tokens ``x`` of shape (N L, D), the tokens of a sample in successive rows; ``y`` and
+    ``location`` of shape (N,); the teacher.
 
     ``present`` (L, N) is 1.0 on the tokens that a sequence has and 0.0 beyond; None if all have L.
     """
@@ -55,8 +61,13 @@ class Data:
         return self.x.shape[0] // self.N
 
     def fields(self, *weights: np.ndarray) -> list[np.ndarray]:
-        """X_l.w/sqrt(D) for each w, shape (L, N); one vector at a time, which BLAS does faster than two at once."""
-        return [np.ascontiguousarray((self.x @ w).reshape(self.N, self.L).T) / np.sqrt(self.D) for w in weights]
+        """X_l.w/sqrt(D) for each w, shape (L, N); one vector at a time, which BLAS does faster than
+        two at once.
+        """
+        return [
+            np.ascontiguousarray((self.x @ w).reshape(self.N, self.L).T) / np.sqrt(self.D)
+            for w in weights
+        ]
 
     def back(self, *forces: np.ndarray) -> list[np.ndarray]:
         """sum_{mu,l} X_l g_l/sqrt(D) for each g of shape (L, N)."""
@@ -82,14 +93,26 @@ def check_memory(alpha: float, L: int, D: int) -> float:
     except (ValueError, OSError):  # a system that does not say
         return needed
     if needed > free:
-        raise InputError(f"one trial at D = {D} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: use a smaller --D or alpha")
+        raise InputError(
+            f"one trial at D = {D} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free:"
+            " use a smaller --D or alpha"
+        )
     return needed
 
 
 def draw(
-    rng: GENERATOR, rule: str, D: int, L: int, alpha: float, nu: float, Delta: float, lengths: Lengths | None = None
-) -> Data:  # fmt: skip
-    """One data set; ``rule`` is "spiked" (nu finite) or "max" (nu may be inf); L is the longest of ``lengths``, if these are given."""
+    rng: GENERATOR,
+    rule: str,
+    D: int,
+    L: int,
+    alpha: float,
+    nu: float,
+    Delta: float,
+    lengths: Lengths | None = None,
+) -> Data:
+    """One data set; ``rule`` is "spiked" (nu finite) or "max" (nu may be inf); L is the longest of
+    ``lengths``, if these are given.
+    """
     n = samples(alpha, D)
     k_star, v_star = rng.standard_normal((2, D))
     x = np.empty((n * L, D))
@@ -103,14 +126,20 @@ def draw(
         for first in range(0, n, BLOCK):
             x[rows[first : first + BLOCK]] += np.sqrt(nu / D) * k_star
     else:
-        location = locate(rng, (x @ k_star / np.sqrt(D)).reshape(n, L), nu, None if present is None else present.T)
+        location = locate(
+            rng, (x @ k_star / np.sqrt(D)).reshape(n, L), nu, None if present is None else present.T
+        )
         rows = np.arange(n) * L + location
     y = (x @ v_star / np.sqrt(D))[rows] + np.sqrt(Delta) * rng.standard_normal(n)
     return Data(x, y, location, k_star, v_star, present)
 
 
-def draw_lengths(rng: GENERATOR, lengths: Lengths | None, L: int, n: int) -> tuple[int | np.ndarray, np.ndarray | None]:
-    """The length of each of n sequences and which of its L places it fills, (L, n); L and None without a law (nothing is drawn then)."""
+def draw_lengths(
+    rng: GENERATOR, lengths: Lengths | None, L: int, n: int
+) -> tuple[int | np.ndarray, np.ndarray | None]:
+    """The length of each of n sequences and which of its L places it fills, (L, n); L and None
+    without a law (nothing is drawn then).
+    """
     if lengths is None:
         return L, None
     values, probabilities = zip(*lengths, strict=True)
@@ -118,7 +147,11 @@ def draw_lengths(rng: GENERATOR, lengths: Lengths | None, L: int, n: int) -> tup
     return length, (np.arange(L)[:, None] < length).astype(float)
 
 
-def locate(rng: GENERATOR, field: np.ndarray, nu: float, present: np.ndarray | None = None) -> np.ndarray:
-    """eps ~ softmax(nu field) over those of the last axis that are ``present``, as the argmax of nu field + Gumbel noise."""
+def locate(
+    rng: GENERATOR, field: np.ndarray, nu: float, present: np.ndarray | None = None
+) -> np.ndarray:
+    """eps ~ softmax(nu field) over those of the last axis that are ``present``, as the argmax of nu
+    field + Gumbel noise.
+    """
     score = field if np.isinf(nu) else nu * field + rng.gumbel(size=field.shape)
     return (score if present is None else np.where(present > 0, score, -np.inf)).argmax(axis=-1)

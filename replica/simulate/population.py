@@ -1,9 +1,12 @@
-r"""Gradient descent on the population risk over vectors k, v of dimension D: what the flow of the overlaps is held against.
+r"""Gradient descent on the population risk over vectors k, v of dimension D: what the flow of the
+overlaps is held against.
 
-    k <- k - size D dR/dk,   v <- v - size D dR/dv,     R a function of the Gram matrix of k, v, k*, v*
+    k <- k - size D dR/dk,     v <- v - size D dR/dv,
+    R a function of the Gram matrix of k, v, k*, v*
 
-The gradient is that of R(G(k, v)) by automatic differentiation, not the derived one of ``equations.gram``.
-k*, v* are N(0, I_D), so that their own overlaps are 1, 1, 0 up to 1/sqrt(D); the risk is taken at those they have.
+The gradient is that of R(G(k, v)) by automatic differentiation, not the derived one of
+``equations.gram``. k*, v* are N(0, I_D), so that their own overlaps are 1, 1, 0 up to 1/sqrt(D);
+the risk is taken at those they have.
 """
 
 from __future__ import annotations
@@ -34,14 +37,18 @@ class Teacher(NamedTuple):
 
 
 class Path(NamedTuple):
-    """Overlaps during descent, shape (steps + 1, overlaps), and the overlaps of the teacher as controls of slr-flow."""
+    """Overlaps during descent, shape (steps + 1, overlaps), and the overlaps of the teacher as
+    controls of slr-flow.
+    """
 
     overlaps: np.ndarray
     teacher: dict[str, float]
 
 
 def draw_teacher(D: int, seed: int, exact: bool = False) -> Teacher:
-    """k* and v* ~ N(0, I_D); ``exact``: made orthogonal, of length sqrt(D), which the max rule needs."""
+    """k* and v* ~ N(0, I_D); ``exact``: made orthogonal, of length sqrt(D), which the max rule
+    needs.
+    """
     drawn = np.random.default_rng(seed).standard_normal((2, D))
     if exact:
         drawn = np.linalg.qr(drawn.T)[0].T * np.sqrt(D)
@@ -59,19 +66,29 @@ def descend(start: np.ndarray, teacher: Teacher, size: float, steps: int, **cont
     with double_precision():
         drawn = np.stack(teacher)
         gram = drawn @ drawn.T / drawn.shape[1]
-        own = {"rho_k": gram[0, 0], "rho_v": gram[1, 1], "rho_kv": gram[0, 1]} if controls.get("rule", "spiked") == "spiked" else {}
+        own = (
+            {"rho_k": gram[0, 0], "rho_v": gram[1, 1], "rho_kv": gram[0, 1]}
+            if controls.get("rule", "spiked") == "spiked"
+            else {}
+        )
         model, values = resolve(MODEL, {**controls, **own})
         c = jnp.asarray([values[q.name] for q in model.controls], dtype=float)
-        path = _descend(model)(c, jnp.asarray(start), jnp.asarray(drawn), jnp.asarray(size), jnp.zeros(steps))
+        path = _descend(model)(
+            c, jnp.asarray(start), jnp.asarray(drawn), jnp.asarray(size), jnp.zeros(steps)
+        )
         return Path(np.asarray(path), {k: float(v) for k, v in own.items()})
 
 
 @cache
 def _descend(model: Model) -> Any:
     overlaps, controls = [q.symbol for q in model.overlaps], [q.symbol for q in model.controls]
-    lowered = Lowered({"J": model.exact(model.channel)}, overlaps, controls, model.name, first_rule(model))
+    lowered = Lowered(
+        {"J": model.exact(model.channel)}, overlaps, controls, model.name, first_rule(model)
+    )
 
-    def run(c: jax.Array, start: jax.Array, teacher: jax.Array, size: jax.Array, steps: jax.Array) -> jax.Array:
+    def run(
+        c: jax.Array, start: jax.Array, teacher: jax.Array, size: jax.Array, steps: jax.Array
+    ) -> jax.Array:
         at = _objective(model, lowered, c)
         dimension = start.shape[1]
 

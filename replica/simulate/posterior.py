@@ -1,10 +1,13 @@
-r"""The posterior of slr-bayes as message passing sees it: output functions of a sample, and the prediction for a fresh one.
+r"""The posterior of slr-bayes as message passing sees it: output functions of a sample, and the
+prediction for a fresh one.
 
-    g_a = d log Z_out/d omega_a,    c_a = -d g_a/d omega_a,    E[y | X] = sum_l P(eps = l | omega_k) omega_v,l
+    g_a = d log Z_out/d omega_a,     c_a = -d g_a/d omega_a,
+    E[y | X] = sum_l P(eps = l | omega_k) omega_v,l
 
-All are derived from the channel of the model (``equations.output``). Spiked data: symbol by symbol, as a function of what one token sees of
-the others. Max rule: g is the ``Score`` of log Z_out, on the nodes of the theory's own integral over the largest noisy key, and c_k its
-forward derivative. Source: theory.md sections 4 and 6.
+All are derived from the channel of the model (``equations.output``). Spiked data: symbol by symbol,
+as a function of what one token sees of the others. Max rule: g is the ``Score`` of log Z_out, on
+the nodes of the theory's own integral over the largest noisy key, and c_k its forward derivative.
+Source: theory.md sections 4 and 6.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from ..lowering.planted import BLOCK
 from ..solve import default_rule
 
 Channel = Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
-"""(omega_k, omega_v of shape (L, N), y, present or None, V_k, V_v) -> g_k, g_v of that shape, and sum c_k."""
+"""(omega_k, omega_v of shape (L, N), y, present or None, V_k, V_v) -> g_k, g_v of that shape, and
+sum c_k.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Posterior:
     ----------
     channel : Channel
     confinement : float
-        Precision of k beside the prior's: alpha nu, from the factors exp(-nu |k|^2/(2D)) of spiked samples.
+        Precision of k beside the prior's: alpha nu, from the factors exp(-nu |k|^2/(2D)) of spiked
+        samples.
     predict : (omega_k, omega_v, present or None, V_k) -> E[y | X]
     """
 
@@ -48,33 +54,53 @@ class Posterior:
 def posterior(model: Model, values: Mapping[str, float]) -> Posterior:
     """The output functions of ``model`` at these controls, compiled."""
     derived = output(model)
-    return _joint(model, values, derived) if isinstance(derived, JointOutput) else _by_token(model, values, derived)
+    return (
+        _joint(model, values, derived)
+        if isinstance(derived, JointOutput)
+        else _by_token(model, values, derived)
+    )
 
 
 def _by_token(model: Model, values: Mapping[str, float], derived: Output) -> Posterior:
     names = symbols(model)
-    exponent, g_k, g_v, c_k = (function(names, e) for e in (derived.exponent, derived.forces["k"], derived.forces["v"], derived.curvatures["k"]))
+    exponent, g_k, g_v, c_k = (
+        function(names, e)
+        for e in (
+            derived.exponent,
+            derived.forces["k"],
+            derived.forces["v"],
+            derived.curvatures["k"],
+        )
+    )
     controls = [values[q.name] for q in model.controls]
 
     @jax.jit
-    def channel(omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def channel(
+        omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         overlaps = (1 - V_k, 1 - V_v)
         there = True if present is None else present > 0
-        others = _others(jnp.where(there, exponent(omega_k, omega_v, y, 0.0, *overlaps, *controls), -jnp.inf))
+        others = _others(
+            jnp.where(there, exponent(omega_k, omega_v, y, 0.0, *overlaps, *controls), -jnp.inf)
+        )
         at = (omega_k, omega_v, y, others, *overlaps, *controls)
         forces = [jnp.where(there, g(*at), 0.0) for g in (g_k, g_v)]
         return forces[0], forces[1], jnp.sum(jnp.where(there, c_k(*at), 0.0))
 
     @jax.jit
     def predict(omega_k: jax.Array, omega_v: jax.Array, present: Any, V_k: Any) -> jax.Array:
-        s = jax.nn.softmax(jnp.sqrt(values["nu"]) * omega_k, axis=0, where=None if present is None else present > 0)
+        s = jax.nn.softmax(
+            jnp.sqrt(values["nu"]) * omega_k, axis=0, where=None if present is None else present > 0
+        )
         return jnp.sum(s * omega_v, axis=0)
 
     return Posterior(channel, values["alpha"] * values["nu"], predict)
 
 
 def _others(a: jax.Array) -> jax.Array:
-    """log sum_{l' != l} exp(a_l') over the first axis, nothing cancelling: the largest term is left out explicitly where it is l."""
+    """log sum_{l' != l} exp(a_l') over the first axis, nothing cancelling: the largest term is left
+    out explicitly where it is l.
+    """
     top = jax.nn.one_hot(a.argmax(axis=0), a.shape[0], axis=0, dtype=bool)
     total = jax.nn.logsumexp(a, axis=0)
     without_top = jax.nn.logsumexp(jnp.where(top, -jnp.inf, a), axis=0)
@@ -85,23 +111,52 @@ def _others(a: jax.Array) -> jax.Array:
 def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> Posterior:
     (_, v_k), (_, width) = derived.log_z.variances
     known = [*(q.symbol for q in model.overlaps), *(q.symbol for q in model.controls)]
-    widths, controls = [function(known, e) for e in (v_k, width)], [values[q.name] for q in model.controls]
-    nu, tokens, nodes = jnp.asarray(values["nu"]), int(values["L"]), default_rule(model, dict(values)).winner
+    widths, controls = (
+        [function(known, e) for e in (v_k, width)],
+        [values[q.name] for q in model.controls],
+    )
+    nu, tokens, nodes = (
+        jnp.asarray(values["nu"]),
+        int(values["L"]),
+        default_rule(model, dict(values)).winner,
+    )
     rows = max(1, BLOCK // (tokens * nodes))
     score_k, score_v = derived.forces["k"], derived.forces["v"]
 
-    def seen(law: location_law.Noise, omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, width: jax.Array) -> tuple[dict[Any, jax.Array], jax.Array]:
+    def seen(
+        law: location_law.Noise,
+        omega_k: jax.Array,
+        omega_v: jax.Array,
+        y: jax.Array,
+        width: jax.Array,
+    ) -> tuple[dict[Any, jax.Array], jax.Array]:
         """Derivatives of log Z of one sample, by node, and the probabilities of the locations."""
         h = law.rate * omega_k[None]
-        found = location_law.scored(law, h, omega_v[None], y[None, None], width, jnp.ones(tokens, bool), nodes, h.max(axis=1, keepdims=True))
-        return {derived.log_z.score("k"): found.key_score[0, 0], derived.log_z.score("v"): found.value_score[0, 0]}, found.probability[0]
+        found = location_law.scored(
+            law,
+            h,
+            omega_v[None],
+            y[None, None],
+            width,
+            jnp.ones(tokens, bool),
+            nodes,
+            h.max(axis=1, keepdims=True),
+        )
+        return {
+            derived.log_z.score("k"): found.key_score[0, 0],
+            derived.log_z.score("v"): found.value_score[0, 0],
+        }, found.probability[0]
 
     @jax.jit
-    def channel(omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def channel(
+        omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         v, w = (f(1 - V_k, 1 - V_v, *controls) for f in widths)
         law = location_law.noise(v, nu)
 
-        def sample(at: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        def sample(
+            at: tuple[jax.Array, jax.Array, jax.Array],
+        ) -> tuple[jax.Array, jax.Array, jax.Array]:
             forces = seen(law, *at, w)[0]
             bend = jax.jacfwd(lambda omega: seen(law, omega, *at[1:], w)[0][score_k])(at[0])
             return forces[score_k], forces[score_v], -jnp.trace(bend)

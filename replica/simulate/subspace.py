@@ -1,15 +1,20 @@
 r"""Stochastic ascent of one attention query on the sphere, fresh tokens at every step.
 
-    f = sum_i w_i x_i,   g = 2 beta sum_i w_i ((x_i - f).f) x_i,   q <- normalise(q + eta_k (g - q (q.g))),   eta_k = c/(k + k0)^gamma
+    f = sum_i w_i x_i,     g = 2 beta sum_i w_i ((x_i - f).f) x_i,
+    q <- normalise(q + eta_k (g - q (q.g))),     eta_k = c/(k + k0)^gamma
 
 averaged over ``batch`` sequences per step. Two ways to draw the tokens, equal in law:
 
-explicit   every coordinate of every token, in blocks of ``block`` tokens. A block is drawn twice from the same key, for f and
+explicit   every coordinate of every token, in blocks of ``block`` tokens. A block is drawn twice
+           from the same key, for f and
            for g, so that memory does not grow with L.
-projected  only what rho sees. The tokens Z across q and xi are Gaussian and independent of w: f_perp = |w| n, and given f_perp
-           Z.f_perp and Z^T (w s) are Gaussian too (conditioning on Z^T w). O(L + d) numbers instead of O(L d).
+projected  only what rho sees. The tokens Z across q and xi are Gaussian and independent of w:
+f_perp = |w| n, and given f_perp
+           Z.f_perp and Z^T (w s) are Gaussian too (conditioning on Z^T w). O(L + d) numbers instead
+           of O(L d).
 
-The signal is the first unit vector (the law of q.xi does not depend on it). float32 by default, float64 by choice.
+The signal is the first unit vector (the law of q.xi does not depend on it). float32 by default,
+float64 by choice.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ from ..precision import double_precision
 MEMORY = 1e9
 """Bytes above which a run is refused before anything is drawn."""
 COPIES = 7
-"""Arrays of the size of a block of tokens that are alive at once: 5 to 7 by XLA's own account of the compiled program."""
+"""Arrays of the size of a block of tokens that are alive at once: 5 to 7 by XLA's own account of
+the compiled program.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,11 @@ class Ascent:
     def memory(self) -> float:
         """Bytes that a run takes beyond the program itself."""
         width = self.block * self.d if self.tokens == "explicit" else self.L * 3
-        return float(np.dtype(self.dtype).itemsize) * self.trials * (COPIES * width * self.batch + 4 * self.d * (1 + self.batch) + 2 * self.steps)
+        return (
+            float(np.dtype(self.dtype).itemsize)
+            * self.trials
+            * (COPIES * width * self.batch + 4 * self.d * (1 + self.batch) + 2 * self.steps)
+        )
 
     def checked(self) -> Ascent:
         """Itself, or an InputError that says what to change."""
@@ -98,9 +109,14 @@ class Ascent:
             if getattr(self, name) < 1 or getattr(self, name) != int(getattr(self, name)):
                 raise InputError(f"{name} = {getattr(self, name)} must be a positive integer")
         if self.d < 4 or not 0 < self.informative < self.L:
-            raise InputError("a simulation needs d >= 4 and between 1 and L - 1 informative tokens: change d, L or r")
+            raise InputError(
+                "a simulation needs d >= 4 and between 1 and L - 1 informative tokens: change d, L"
+                " or r"
+            )
         if not 0.5 < self.gamma <= 1 or not self.c > 0 or not self.k0 > 0:
-            raise InputError("Robbins-Monro steps c/(k + k0)^gamma need c > 0, k0 > 0 and 1/2 < gamma <= 1")
+            raise InputError(
+                "Robbins-Monro steps c/(k + k0)^gamma need c > 0, k0 > 0 and 1/2 < gamma <= 1"
+            )
         if self.rho0 is not None and not -1 <= self.rho0 <= 1:
             raise InputError(f"rho0 = {self.rho0} must be between -1 and 1")
         if self.tokens not in ("explicit", "projected") or self.dtype not in ("float32", "float64"):
@@ -112,7 +128,9 @@ class Ascent:
 
 
 class Paths(NamedTuple):
-    """Alignment q_k.xi, shape (trials, steps + 1), and attention on noise tokens before each step, shape (trials, steps)."""
+    """Alignment q_k.xi, shape (trials, steps + 1), and attention on noise tokens before each step,
+    shape (trials, steps).
+    """
 
     rho: np.ndarray
     noise_mass: np.ndarray
@@ -128,14 +146,29 @@ def run(ascent: Ascent) -> Paths:
 
 
 def prepared(ascent: Ascent) -> tuple[Any, tuple[Any, ...]]:
-    """The jitted program, compiled once per shape, and its arguments: everything that does not change the program."""
+    """The jitted program, compiled once per shape, and its arguments: everything that does not
+    change the program.
+    """
     dtype = jnp.dtype(ascent.dtype)
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(ascent.seed), i))(jnp.arange(ascent.trials))
-    controls = [jnp.asarray(v, dtype) for v in (ascent.theta, ascent.beta, np.nan if ascent.rho0 is None else ascent.rho0)]
-    shape = replace(ascent, theta=0.0, beta=0.0, c=0.0, k0=0.0, gamma=0.0, rho0=None, seed=0, steps=0, trials=0)
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(ascent.seed), i))(
+        jnp.arange(ascent.trials)
+    )
+    controls = [
+        jnp.asarray(v, dtype)
+        for v in (ascent.theta, ascent.beta, np.nan if ascent.rho0 is None else ascent.rho0)
+    ]
+    shape = replace(
+        ascent, theta=0.0, beta=0.0, c=0.0, k0=0.0, gamma=0.0, rho0=None, seed=0, steps=0, trials=0
+    )
     if ascent.tokens == "explicit":
         shape = replace(shape, L=0, informative=0)
-    return _compiled(shape), (keys, controls, jnp.asarray(ascent.step_sizes, dtype), ascent.L, ascent.informative)
+    return _compiled(shape), (
+        keys,
+        controls,
+        jnp.asarray(ascent.step_sizes, dtype),
+        ascent.L,
+        ascent.informative,
+    )
 
 
 @cache
@@ -152,24 +185,36 @@ def _start(shape: Ascent, key: jax.Array, rho0: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(rho0), q / jnp.linalg.norm(q), placed)
 
 
-def _explicit_trial(shape: Ascent, key: jax.Array, controls: Any, sizes: jax.Array, length: Any, informative: Any) -> tuple[jax.Array, jax.Array]:
+def _explicit_trial(
+    shape: Ascent, key: jax.Array, controls: Any, sizes: jax.Array, length: Any, informative: Any
+) -> tuple[jax.Array, jax.Array]:
     theta, beta, rho0 = controls
     first, rest = jax.random.split(key)
 
-    def step(q: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def step(
+        q: jax.Array, at: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         k, eta = at
         draws = jax.random.split(jax.random.fold_in(rest, k), shape.batch)
-        gradients, mass = jax.vmap(lambda s: gradient(s, q, theta, beta, length, informative, shape.block))(draws)
+        gradients, mass = jax.vmap(
+            lambda s: gradient(s, q, theta, beta, length, informative, shape.block)
+        )(draws)
         g = gradients.mean(axis=0)
         moved = q + eta * (g - q * (q @ g))
         return moved / jnp.linalg.norm(moved), (q[0], mass.mean())
 
-    q, (rho, mass) = jax.lax.scan(step, _start(shape, first, rho0), (jnp.arange(sizes.shape[0]), sizes))
+    q, (rho, mass) = jax.lax.scan(
+        step, _start(shape, first, rho0), (jnp.arange(sizes.shape[0]), sizes)
+    )
     return jnp.append(rho, q[0]), mass
 
 
-def gradient(key: jax.Array, q: jax.Array, theta: Any, beta: Any, length: Any, informative: Any, block: int) -> tuple[jax.Array, jax.Array]:
-    """g = 2 beta sum_i w_i ((x_i - f).f) x_i of one sequence, and the attention on its noise tokens, block by block."""
+def gradient(
+    key: jax.Array, q: jax.Array, theta: Any, beta: Any, length: Any, informative: Any, block: int
+) -> tuple[jax.Array, jax.Array]:
+    """g = 2 beta sum_i w_i ((x_i - f).f) x_i of one sequence, and the attention on its noise
+    tokens, block by block.
+    """
     d, blocks = q.shape[0], -(-length // block)
 
     def tokens(b: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -183,10 +228,17 @@ def gradient(key: jax.Array, q: jax.Array, theta: Any, beta: Any, length: Any, i
         x, score, signal = tokens(b)
         new = jnp.maximum(top, score.max())
         weight, old = jnp.exp(score - new), jnp.exp(top - new)
-        return new, old * total + weight.sum(), old * on_signal + (weight * signal).sum(), old * mean + weight @ x
+        return (
+            new,
+            old * total + weight.sum(),
+            old * on_signal + (weight * signal).sum(),
+            old * mean + weight @ x,
+        )
 
     zero = jnp.zeros((), q.dtype)
-    top, total, on_signal, mean = jax.lax.fori_loop(0, blocks, first, (zero - jnp.inf, zero, zero, jnp.zeros_like(q)))
+    top, total, on_signal, mean = jax.lax.fori_loop(
+        0, blocks, first, (zero - jnp.inf, zero, zero, jnp.zeros_like(q))
+    )
     f = mean / total
 
     def second(b: Any, pull: jax.Array) -> jax.Array:
@@ -196,26 +248,39 @@ def gradient(key: jax.Array, q: jax.Array, theta: Any, beta: Any, length: Any, i
     return 2 * beta * jax.lax.fori_loop(0, blocks, second, jnp.zeros_like(q)), 1 - on_signal / total
 
 
-def _projected_trial(shape: Ascent, key: jax.Array, controls: Any, sizes: jax.Array, length: Any, informative: Any) -> tuple[jax.Array, jax.Array]:
+def _projected_trial(
+    shape: Ascent, key: jax.Array, controls: Any, sizes: jax.Array, length: Any, informative: Any
+) -> tuple[jax.Array, jax.Array]:
     theta, beta, rho0 = controls
     first, rest = jax.random.split(key)
     draw: Callable[..., Any] = partial(_projected_gradient, shape, theta, beta)
 
-    def step(rho: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def step(
+        rho: jax.Array, at: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         k, eta = at
         draws = jax.random.split(jax.random.fold_in(rest, k), shape.batch)
         along, across, mass = jax.vmap(lambda s: draw(s, rho))(draws)
         along, across = along.mean(axis=0), across.mean(axis=0)
         length_squared = 1 + eta**2 * (along**2 + across @ across)
         moved = (rho + eta * along * jnp.sqrt(1 - rho**2)) / jnp.sqrt(length_squared)
-        return jnp.clip(moved, -1, 1), (rho, mass.mean())  # clip: rounding only, the exact value is a cosine
+        return jnp.clip(moved, -1, 1), (
+            rho,
+            mass.mean(),
+        )  # clip: rounding only, the exact value is a cosine
 
-    rho, (path, mass) = jax.lax.scan(step, _start(shape, first, rho0)[0], (jnp.arange(sizes.shape[0]), sizes))
+    rho, (path, mass) = jax.lax.scan(
+        step, _start(shape, first, rho0)[0], (jnp.arange(sizes.shape[0]), sizes)
+    )
     return jnp.append(path, rho), mass
 
 
-def _projected_gradient(shape: Ascent, theta: Any, beta: Any, key: jax.Array, rho: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """g across q: its coordinate in the plane of q and xi, its d - 2 others, and the attention on noise tokens."""
+def _projected_gradient(
+    shape: Ascent, theta: Any, beta: Any, key: jax.Array, rho: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """g across q: its coordinate in the plane of q and xi, its d - 2 others, and the attention on
+    noise tokens.
+    """
     field, rest = jax.random.split(key)
     h, u, eta = jax.random.normal(field, (3, shape.L), shape.dtype)
     n, m = jax.random.normal(rest, (2, shape.d - 2), shape.dtype)

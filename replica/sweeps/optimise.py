@@ -1,11 +1,13 @@
 r"""The best regularisation: minimise an observable over the logarithm of some controls.
 
-    g(t) = O(x*(t), t),   t = log lam,   dg/dt = dO/dt + dO/dx (1 - J)^{-1} dF/dt   at the fixed point x* = F(x*, t)
+    g(t) = O(x*(t), t),     t = log lam,
+    dg/dt = dO/dt + dO/dx (1 - J)^{-1} dF/dt   at the fixed point x* = F(x*, t)
 
-On one fixed set of samples g is smooth, and L-BFGS-B (SciPy) finds its minimum on the branch of lowest free energy. The result is
-solved again from every start, on as many samples as the accuracy needs. That the search used fewer moves the optimum by about
-H^{-1} g', g' the gradient on the many samples and H the curvature, which is reported; the value changes in second order only.
-Source: theory.md section 5.
+On one fixed set of samples g is smooth, and L-BFGS-B (SciPy) finds its minimum on the branch of
+lowest free energy. The result is solved again from every start, on as many samples as the accuracy
+needs. That the search used fewer moves the optimum by about H^{-1} g', g' the gradient on the many
+samples and H the curvature, which is reported; the value changes in second order only. Source:
+theory.md section 5.
 """
 
 from __future__ import annotations
@@ -56,11 +58,13 @@ class Optimum:
     value, error : float
         The observable there, and its error estimate (twice the standard error over the samples).
     error_at : dict of control -> float
-        How far the optimum on the samples of ``solution`` may lie from ``at``, to first order (NaN where the curvature is not positive).
+        How far the optimum on the samples of ``solution`` may lie from ``at``, to first order (NaN
+        where the curvature is not positive).
     gradient : dict of control -> float
         d observable / d log control at the end of the search, on its samples.
     status : Status
-        SUCCESSFUL, AT_EDGE (the minimum lies beyond the range searched), MAX_STEPS, or what stopped a fixed point.
+        SUCCESSFUL, AT_EDGE (the minimum lies beyond the range searched), MAX_STEPS, or what stopped
+        a fixed point.
     evaluations : int
         Fixed points solved during the search.
     solution : Solution
@@ -118,8 +122,8 @@ def optimise(
 
     Returns
     -------
-    Optimum, or with ``along`` a dataset like that of ``sweep``: its one branch is "best", ``over`` are variables of it, and
-    ``status`` is that of the optimum.
+    Optimum, or with ``along`` a dataset like that of ``sweep``: its one branch is "best", ``over``
+    are variables of it, and ``status`` is that of the optimum.
 
     Raises
     ------
@@ -128,24 +132,51 @@ def optimise(
     """
     settings = settings or Settings()
     if along:
-        return run(model, over, observable, along, start or {}, settings, controls, Work(file, resume, force, dask, progress))
+        return run(
+            model,
+            over,
+            observable,
+            along,
+            start or {},
+            settings,
+            controls,
+            Work(file, resume, force, dask, progress),
+        )
     if file is not None:
-        raise InputError("a file is written for a grid of optima: give along, or save the solution of the one optimum")
-    model, begin, fixed, settings = _prepared(model, over, observable, {}, start or {}, settings, controls)
+        raise InputError(
+            "a file is written for a grid of optima: give along, or save the solution of the one"
+            " optimum"
+        )
+    model, begin, fixed, settings = _prepared(
+        model, over, observable, {}, start or {}, settings, controls
+    )
     return find(model, begin, observable, settings, fixed)
 
 
 def _prepared(
-    model: str | Model, over: Sequence[str], observable: str, along: Mapping[str, Any], start: Mapping[str, float], settings: Settings, controls: Any
+    model: str | Model,
+    over: Sequence[str],
+    observable: str,
+    along: Mapping[str, Any],
+    start: Mapping[str, float],
+    settings: Settings,
+    controls: Any,
 ) -> tuple[Model, dict[str, float], dict[str, float], Settings]:
-    """Everything checked: the model, where the search starts, the fixed controls, complete settings."""
+    """Everything checked: the model, where the search starts, the fixed controls, complete
+    settings.
+    """
     check(settings)
     clash = sorted(set(over) & {*along, *controls})
     if clash:
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
     _check(built(model, controls)[0], over, observable)
     model, fixed = resolve(model, controls, partial=[*over, *along])
-    return model, {n: number(_quantity(model, n), start.get(n, 1.0)) for n in over}, fixed, completed(settings, model)
+    return (
+        model,
+        {n: number(_quantity(model, n), start.get(n, 1.0)) for n in over},
+        fixed,
+        completed(settings, model),
+    )
 
 
 @dataclass(frozen=True)
@@ -157,27 +188,47 @@ class Place:
 
 
 def solve_place(
-    model: Model, place: Place, done: Callable[[int], None], *, begin: dict[str, float], observable: str, settings: Settings
+    model: Model,
+    place: Place,
+    done: Callable[[int], None],
+    *,
+    begin: dict[str, float],
+    observable: str,
+    settings: Settings,
 ) -> tuple[xr.Dataset, int]:
-    """The optimum at one place: a dataset with the one branch "best", and the code of its status."""
+    """The optimum at one place: a dataset with the one branch "best", and the code of
+    its status.
+    """
     o = find(model, begin, observable, settings, place.controls)
     done(1)
     row = to_dataset(o.solution).isel(branch=[o.solution.best or 0])
-    chosen = {n: ("branch", [v]) for n, v in o.at.items()} | {f"error_{n}": ("branch", [v]) for n, v in o.error_at.items()}
+    chosen = {n: ("branch", [v]) for n, v in o.at.items()} | {
+        f"error_{n}": ("branch", [v]) for n, v in o.error_at.items()
+    }
     return row.assign(chosen | {"evaluations": ("branch", [o.evaluations])}), o.status.code
 
 
 def run(
-    model: str | Model, over: Sequence[str], observable: str, along: Mapping[str, Any], start: Mapping[str, float], settings: Settings,
-    controls: Mapping[str, Any], work: Work,
-) -> xr.Dataset:  # fmt: skip
+    model: str | Model,
+    over: Sequence[str],
+    observable: str,
+    along: Mapping[str, Any],
+    start: Mapping[str, float],
+    settings: Settings,
+    controls: Mapping[str, Any],
+    work: Work,
+) -> xr.Dataset:
     """What ``optimise`` does with ``along``."""
     name = model if isinstance(model, str) else None
     axes = axes_of(built(model, controls)[0], along, controls)
-    ready, begin, fixed, settings = _prepared(model, over, observable, axes, start, settings, controls)
+    ready, begin, fixed, settings = _prepared(
+        model, over, observable, axes, start, settings, controls
+    )
     grid = list(itertools.product(*axes.values()))
     places = [Place({**fixed, **dict(zip(axes, map(float, point), strict=True))}) for point in grid]
-    with opened(work, _blank(ready, axes, fixed, settings, begin, observable), [*axes, "branch"]) as target:
+    with opened(
+        work, _blank(ready, axes, fixed, settings, begin, observable), [*axes, "branch"]
+    ) as target:
         dataset = target.dataset
         status = dataset["status"].values.reshape(-1)  # a view
 
@@ -190,38 +241,81 @@ def run(
             target.write(dataset)
             return failures(status[i : i + 1])
 
-        pending = {i: place for i, place in enumerate(places) if status[i] == Status.NOT_COMPUTED.code}
+        pending = {
+            i: place for i, place in enumerate(places) if status[i] == Status.NOT_COMPUTED.code
+        }
         job = partial(solve_place, begin=begin, observable=observable, settings=settings)
-        with progress_bar(work, f"{ready.name} optimum", len(places), len(places) - len(pending)) as bar:
+        with progress_bar(
+            work, f"{ready.name} optimum", len(places), len(places) - len(pending)
+        ) as bar:
             bar.failed(failures(status))
             gathered(target.client, job, ready, name, pending, bar, put, threads=1)
     return dataset
 
 
 def _blank(
-    model: Model, axes: dict[str, np.ndarray], fixed: dict[str, float], settings: Settings, begin: dict[str, float], observable: str
+    model: Model,
+    axes: dict[str, np.ndarray],
+    fixed: dict[str, float],
+    settings: Settings,
+    begin: dict[str, float],
+    observable: str,
 ) -> xr.Dataset:
     """The dataset of which nothing is computed yet."""
-    empty = blank(model, axes, fixed, settings, Rule(), optimised=begin, minimised=observable).isel(branch=[0]).assign_coords(branch=["best"])
+    empty = (
+        blank(model, axes, fixed, settings, Rule(), optimised=begin, minimised=observable)
+        .isel(branch=[0])
+        .assign_coords(branch=["best"])
+    )
     dims, nan = empty["status"].dims, np.full(empty["status"].shape, np.nan)
-    chosen: dict[str, Any] = {"evaluations": (dims, np.zeros(nan.shape, dtype=np.int64), {"long_name": "fixed points solved during the search"})}
+    chosen: dict[str, Any] = {
+        "evaluations": (
+            dims,
+            np.zeros(nan.shape, dtype=np.int64),
+            {"long_name": "fixed points solved during the search"},
+        )
+    }
     for name in begin:
         quantity = _quantity(model, name)
-        chosen[name] = (dims, nan.copy(), {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"})
-        chosen[f"error_{name}"] = (dims, nan.copy(), {"long_name": f"error estimate of {name}", "units": "1"})
+        chosen[name] = (
+            dims,
+            nan.copy(),
+            {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"},
+        )
+        chosen[f"error_{name}"] = (
+            dims,
+            nan.copy(),
+            {"long_name": f"error estimate of {name}", "units": "1"},
+        )
     return empty.assign(chosen).copy(deep=True)
 
 
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
     if model.path != "proximal":
-        raise InputError(f"{model.name} has no regularisation to choose: optimise works for models of trained predictors, such as slr-erm")
+        raise InputError(
+            f"{model.name} has no regularisation to choose: optimise works for models of trained"
+            " predictors, such as slr-erm"
+        )
     for name in over:
-        if not _quantity(model, name).low == 0 or not _quantity(model, name).open_low or _quantity(model, name).integer:
-            raise InputError(f"{name} cannot be optimised: its logarithm is searched, so it must be a positive number")
+        if (
+            not _quantity(model, name).low == 0
+            or not _quantity(model, name).open_low
+            or _quantity(model, name).integer
+        ):
+            raise InputError(
+                f"{name} cannot be optimised: its logarithm is searched, so it must be a positive"
+                " number"
+            )
     if observable not in model.observables:
-        raise InputError(f"{model.name} has no observable {observable!r}: {nearest(observable, model.observables)}")
+        raise InputError(
+            f"{model.name} has no observable {observable!r}:"
+            f" {nearest(observable, model.observables)}"
+        )
     if model.observables[observable].has(*RESPONSES):
-        raise InputError(f"{observable} cannot be optimised: it contains the response of the minimiser; choose risk, training_loss or energy")
+        raise InputError(
+            f"{observable} cannot be optimised: it contains the response of the minimiser; choose"
+            " risk, training_loss or energy"
+        )
 
 
 def _quantity(model: Model, name: str) -> Any:
@@ -242,8 +336,22 @@ class _Stopped(Exception):
 class _Objective:
     """g and its gradient in t, following one branch from one evaluation to the next."""
 
-    def __init__(self, model: Model, names: Sequence[str], observable: str, settings: Settings, values: Mapping[str, float], x: np.ndarray) -> None:
-        self.model, self.observable, self.settings, self.values, self.x = model, observable, settings, dict(values), x
+    def __init__(
+        self,
+        model: Model,
+        names: Sequence[str],
+        observable: str,
+        settings: Settings,
+        values: Mapping[str, float],
+        x: np.ndarray,
+    ) -> None:
+        self.model, self.observable, self.settings, self.values, self.x = (
+            model,
+            observable,
+            settings,
+            dict(values),
+            x,
+        )
         self.columns = [[q.name for q in model.controls].index(n) for n in names]
         self.names, self.evaluations = list(names), 0
 
@@ -269,15 +377,26 @@ class _Objective:
         return basis
 
 
-def find(model: Model, begin: Mapping[str, float], observable: str, settings: Settings, values: dict[str, float]) -> Optimum:
-    """Search on few samples along one branch; solve from every start at its end, and search again if another branch is the best one there."""
+def find(
+    model: Model,
+    begin: Mapping[str, float],
+    observable: str,
+    settings: Settings,
+    values: dict[str, float],
+) -> Optimum:
+    """Search on few samples along one branch; solve from every start at its end, and search again
+    if another branch is the best one there.
+    """
     names, at, evaluations = list(begin), dict(begin), 0
     with double_precision():
         x = _best_start(model, {**values, **at}, settings)
         for _ in range(2):
             goal = _Objective(model, names, observable, settings, values, x)
             end, gradient, status = _search(goal, np.log([at[n] for n in names]))
-            at, evaluations = dict(zip(names, map(float, np.exp(end)), strict=True)), evaluations + goal.evaluations
+            at, evaluations = (
+                dict(zip(names, map(float, np.exp(end)), strict=True)),
+                evaluations + goal.evaluations,
+            )
             solution = solve(model, settings=settings, **values, **at)
             best = None if solution.best is None else solution.branches[solution.best]
             if best is None or not status.is_point or _near(best, goal.x):
@@ -286,12 +405,25 @@ def find(model: Model, begin: Mapping[str, float], observable: str, settings: Se
         else:  # the best branch at the optimum of each branch is another one
             status = Status.MAX_STEPS
         known = best is not None and status is Status.SUCCESSFUL
-        distance = np.abs(_refined_distance(goal, end, best)) if known else np.full(len(names), np.nan)
+        distance = (
+            np.abs(_refined_distance(goal, end, best)) if known else np.full(len(names), np.nan)
+        )
     if status is Status.SUCCESSFUL:
         status = solution.branches[0].status if best is None else best.status
-    value, error = (np.nan, np.nan) if best is None else (best.observables[observable], best.error[observable])
+    value, error = (
+        (np.nan, np.nan) if best is None else (best.observables[observable], best.error[observable])
+    )
     error_at = {n: at[n] * float(d) for n, d in zip(names, distance, strict=True)}
-    return Optimum(at, value, error, error_at, dict(zip(names, map(float, gradient), strict=True)), status, evaluations, solution)
+    return Optimum(
+        at,
+        value,
+        error,
+        error_at,
+        dict(zip(names, map(float, gradient), strict=True)),
+        status,
+        evaluations,
+        solution,
+    )
 
 
 def _best_start(model: Model, values: dict[str, float], settings: Settings) -> np.ndarray:
@@ -322,9 +454,18 @@ def _search(goal: _Objective, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray
         return f, slope
 
     try:
-        result = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=[(low, high)] * len(begin), options={"gtol": FLAT, "maxfun": EVALUATIONS})
+        result = minimize(
+            value,
+            begin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, high)] * len(begin),
+            options={"gtol": FLAT, "maxfun": EVALUATIONS},
+        )
     except _Stopped as stop:
-        best = min(seen, key=lambda s: s[0]) if seen else (np.nan, begin, np.full(len(begin), np.nan))
+        best = (
+            min(seen, key=lambda s: s[0]) if seen else (np.nan, begin, np.full(len(begin), np.nan))
+        )
         return best[1], best[2], stop.status
     edge = (result.x <= low + 1e-9) | (result.x >= high - 1e-9)
     if edge.any():
@@ -334,17 +475,23 @@ def _search(goal: _Objective, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.ndarray:
-    """H^{-1} g: how far, in t, the optimum on the samples of ``branch`` (as many as its accuracy needed) may lie from ``t``.
+    """H^{-1} g: how far, in t, the optimum on the samples of ``branch`` (as many as its accuracy
+    needed) may lie from ``t``.
 
-    g is the gradient there, H the curvature on the first samples from differences of gradients. NaN where H is not positive.
+    g is the gradient there, H the curvature on the first samples from differences of gradients. NaN
+    where H is not positive.
     """
     step, x = 0.1, _overlaps(branch)
     try:
-        curvature = np.array([(goal(t + step * e)[1] - goal(t - step * e)[1]) / (2 * step) for e in np.eye(len(t))])
+        curvature = np.array(
+            [(goal(t + step * e)[1] - goal(t - step * e)[1]) / (2 * step) for e in np.eye(len(t))]
+        )
     except _Stopped:
         return np.full(len(t), np.nan)
     ensemble = ensemble_at(goal.model, goal.controls(t), FIRST_LEVEL + branch.level)
-    slope = ensemble.tuned(x, ensemble.search(x, ensemble.unknown()), goal.observable, goal.basis(t))[1]
+    slope = ensemble.tuned(
+        x, ensemble.search(x, ensemble.unknown()), goal.observable, goal.basis(t)
+    )[1]
     curvature = (curvature + curvature.T) / 2
     if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:
         return np.full(len(t), np.nan)

@@ -1,8 +1,8 @@
 """Curves and maps: every branch over a grid of controls, inside one compiled program.
 
-The grid is cut into columns, which are solved over two threads or by workers and may be stored as they come.
-A warm start follows one axis in the direction in which the branch it starts from cannot be left (uninformed:
-towards more information), so it changes no result.
+The grid is cut into columns, which are solved over two threads or by workers and may be stored as
+they come. A warm start follows one axis in the direction in which the branch it starts from cannot
+be left (uninformed: towards more information), so it changes no result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray
     except (ValueError, IndexError):
         option = option or f"--over {quantity.name}="
         name = option.rpartition(" ")[2] if option.endswith("=") else ""
-        raise InputError(f"cannot read {option}{text!r}: write {name}start:stop:num or start:stop:num:log") from None
+        raise InputError(
+            f"cannot read {option}{text!r}: write {name}start:stop:num or start:stop:num:log"
+        ) from None
     for end in (start, stop):
         number(quantity, end)
     if spacing == "log" and not (start > 0 and stop > 0):
@@ -86,29 +88,42 @@ def sweep(
         As in ``solve``.
     warm : str, optional
         Control along which each branch starts from its neighbour's solution. The uninformed branch
-        is followed towards more information and the informed one towards less, whatever the order given.
+        is followed towards more information and the informed one towards less, whatever the order
+        given.
     progress : bool, optional
         Show a bar; by default when the error stream is a terminal.
     file : path, optional
-        Stored there as it goes: whenever some points are finished, the file is replaced by one that has them.
-        It can be read at any time; points to come are NaN and have the status "not computed yet".
+        Stored there as it goes: whenever some points are finished, the file is replaced by one that
+        has them. It can be read at any time; points to come are NaN and have the status "not
+        computed yet".
     resume : bool
-        Continue ``file`` if it is there (the result is the same, bit for bit); settings that differ are refused.
+        Continue ``file`` if it is there (the result is the same, bit for bit); settings that differ
+        are refused.
     force : bool
         Replace ``file`` if it is there.
     dask : str or distributed.Client, optional
-        Compute on dask workers instead of this process's threads; a scheduler's address or its ``.json`` file.
+        Compute on dask workers instead of this process's threads; a scheduler's address or its
+        ``.json`` file.
     **controls
         The controls that are fixed, and the model's options.
 
     Returns
     -------
     xarray.Dataset
-        Dims: the swept controls and ``branch`` (the starts). Variables: overlaps, conjugates, free_energy,
-        observables, status (codes; attribute ``flag_meanings``), residual, steps, spectral_radius, level and
-        error_<name>. A failed point keeps its status and its last iterate.
+        Dims: the swept controls and ``branch`` (the starts). Variables: overlaps, conjugates,
+        free_energy, observables, status (codes; attribute ``flag_meanings``), residual, steps,
+        spectral_radius, level and error_<name>. A failed point keeps its status and its last
+        iterate.
     """
-    return run(model, over, controls, settings or Settings(), warm, nodes, Work(file, resume, force, dask, progress))
+    return run(
+        model,
+        over,
+        controls,
+        settings or Settings(),
+        warm,
+        nodes,
+        Work(file, resume, force, dask, progress),
+    )
 
 
 @dataclass(frozen=True)
@@ -127,15 +142,33 @@ class Grid:
 
     def blank(self) -> xr.Dataset:
         """The dataset of which nothing is computed."""
-        return blank(self.model, self.axes, self.fixed, self.settings, self.rule, warm=self.warm, directions=self.directions)
+        return blank(
+            self.model,
+            self.axes,
+            self.fixed,
+            self.settings,
+            self.rule,
+            warm=self.warm,
+            directions=self.directions,
+        )
 
     def pending(self, dataset: xr.Dataset) -> dict[int, Column]:
         """The columns that ``dataset`` does not have."""
-        return {i: c for i, c in enumerate(self.columns) if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()}
+        return {
+            i: c
+            for i, c in enumerate(self.columns)
+            if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()
+        }
 
 
 def run(
-    model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None, nodes: Rule | None, work: Work
+    model: str | Model,
+    over: Mapping[str, Any],
+    controls: Mapping[str, Any],
+    settings: Settings,
+    warm: str | None,
+    nodes: Rule | None,
+    work: Work,
 ) -> xr.Dataset:
     """What ``sweep`` does."""
     grid = prepared(model, over, controls, settings, warm, nodes)
@@ -153,7 +186,12 @@ def run(
 
 
 def prepared(
-    model: str | Model, over: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings, warm: str | None = None, nodes: Rule | None = None
+    model: str | Model,
+    over: Mapping[str, Any],
+    controls: Mapping[str, Any],
+    settings: Settings,
+    warm: str | None = None,
+    nodes: Rule | None = None,
 ) -> Grid:
     """The checked grid of a sweep."""
     check(settings)
@@ -161,18 +199,37 @@ def prepared(
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
     if built.path == "flow":
-        raise InputError(f"{built.name} has fixed points that come and go: use solve at one point, or phase for its boundaries")
+        raise InputError(
+            f"{built.name} has fixed points that come and go: use solve at one point, or phase for"
+            " its boundaries"
+        )
     settings = completed(settings, built)
     axes = axes_of(built, over, controls)
-    directions = {start: _direction(built, warm, start) for start in built.starts} if warm is not None else {}
+    directions = (
+        {start: _direction(built, warm, start) for start in built.starts}
+        if warm is not None
+        else {}
+    )
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
     rule = nodes or default_rule(built, *_corners(axes, fixed))
     cut = columns(built, axes, fixed, warm, directions)
-    return Grid(built, model if isinstance(model, str) else None, axes, fixed, settings, rule, warm, directions, cut)
+    return Grid(
+        built,
+        model if isinstance(model, str) else None,
+        axes,
+        fixed,
+        settings,
+        rule,
+        warm,
+        directions,
+        cut,
+    )
 
 
-def advance(grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Callable[[], None]) -> None:
+def advance(
+    grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Callable[[], None]
+) -> None:
     """Fill in what ``dataset`` lacks; ``write`` is called after every column."""
 
     def put(i: int, solved: Any) -> int:
@@ -186,7 +243,9 @@ def advance(grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Calla
     gathered(client, job, grid.model, grid.name, grid.pending(dataset), bar, put, threads)
 
 
-def axes_of(model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def axes_of(
+    model: Model, over: Mapping[str, Any], controls: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
     """The grids of the swept controls, checked."""
     axes = {name: _axis(model, name, values) for name, values in over.items()}
     for name in axes:
@@ -222,5 +281,7 @@ def _direction(model: Model, warm: str, start: str) -> int:
         raise InputError(f"{model.name} has no control {warm!r}: {nearest(warm, quantities)}")
     information = quantities[warm].information
     if information == 0 or start not in ("uninformed", "informed"):
-        raise InputError(f"a warm start along {warm} could change the {start} branch: leave warm out")
+        raise InputError(
+            f"a warm start along {warm} could change the {start} branch: leave warm out"
+        )
     return information if start == "uninformed" else -information

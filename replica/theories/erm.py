@@ -1,11 +1,14 @@
-r"""Solve a model with a Moreau envelope: branch by branch, on samples, with a standard error on everything.
+r"""Solve a model with a Moreau envelope: branch by branch, on samples, with a standard error on
+everything.
 
-One start is followed on few samples, then refined on more of them until the errors meet ``settings.accuracy``. On each
-level: search the minima from several starts, solve the fixed point with warm-started minima, search again; repeat while
-samples change their valley and that still moves the overlaps. Over the independent sets s of samples, with h_s the conjugates
-of one set at the solution,
+One start is followed on few samples, then refined on more of them until the errors meet
+``settings.accuracy``. On each level: search the minima from several starts, solve the fixed point
+with warm-started minima, search again; repeat while samples change their valley and that still
+moves the overlaps. Over the independent sets s of samples, with h_s the conjugates of one set at
+the solution,
 
-    delta x_s = (1 - J)^{-1} R'(h) (h_s - h),   delta O_s = O_s(x) - O(x) + O'(x) delta x_s,   error = 2 std_s / sqrt(sets)
+    delta x_s = (1 - J)^{-1} R'(h) (h_s - h),     delta O_s = O_s(x) - O(x) + O'(x) delta x_s,
+    error = 2 std_s / sqrt(sets)
 
 which is what re-solving on each set would give to first order. Source: theory.md sections 5 and 9.
 """
@@ -34,7 +37,9 @@ ROUNDS = 4
 DAMPING = 0.3
 """Least damping: undamped, the conjugates of a non-convex loss overshoot."""
 SETTLED = 0.1
-"""Part of the accuracy by which the last change of valleys may move the overlaps without being followed by another search."""
+"""Part of the accuracy by which the last change of valleys may move the overlaps without being
+followed by another search.
+"""
 SIGNIFICANT = 5.0
 """Standard errors by which the two forms of V_hat must differ to be called different."""
 
@@ -58,8 +63,12 @@ def samples_of(model: Model, c: np.ndarray, level: int) -> Samples:
     return samples(length_law(model, c), model.options["rule"], float(nu), level)
 
 
-def settle_starts(model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings) -> list[tuple[str, Point, int]]:
-    """Every start as (name, judged point, level). Starts that meet on the first level are refined once."""
+def settle_starts(
+    model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings
+) -> list[tuple[str, Point, int]]:
+    """Every start as (name, judged point, level). Starts that meet on the first level are refined
+    once.
+    """
     known: list[tuple[Point, Point, int]] = []
     results = []
     for name, x0 in starts.items():
@@ -90,7 +99,9 @@ def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, l
 
 
 def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> Ensemble:
-    """The map on 2**level samples per set, in pieces of one shape on every level (compiled once)."""
+    """The map on 2**level samples per set, in pieces of one shape on every level
+    (compiled once).
+    """
     return Ensemble(model, samples_of(model, c, level), 2 ** (level - FIRST_LEVEL), c)
 
 
@@ -101,7 +112,8 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
         excess = _excess(model, point, settings.accuracy)
         if not excess > 1:
             break
-        # Randomised quasi-Monte Carlo: the error falls somewhat faster than the square root of the number of samples.
+        # Randomised quasi-Monte Carlo: the error falls somewhat faster than the square root of the
+        # number of samples.
         level = min(LAST_LEVEL, level + max(1, int(np.ceil(1.5 * np.log2(excess)))))
         point = _at_level(model, point.x, c, settings, level)
         steps += int(point.steps)
@@ -109,13 +121,22 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
 
 
 def fixed_point(ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> tuple[Ended, Minima]:
-    """The fixed point that ``x0`` leads to, with minima searched from several starts before and after."""
+    """The fixed point that ``x0`` leads to, with minima searched from several starts before and
+    after.
+    """
     model, damping, steps = ensemble.model, max(settings.damping, DAMPING), 0
     inside = _domain(model)
     minima = ensemble.search(x0, ensemble.unknown())
     for again in range(ROUNDS):
         end = warm_fixed_point(
-            ensemble.image, ensemble.slope, x0, minima, tol=settings.tol, max_steps=settings.max_steps, damping=damping, inside=inside
+            ensemble.image,
+            ensemble.slope,
+            x0,
+            minima,
+            tol=settings.tol,
+            max_steps=settings.max_steps,
+            damping=damping,
+            inside=inside,
         )
         moved = _relative(model, np.abs(end.x - x0), end.x)
         steps, x0 = steps + end.steps, end.x
@@ -133,7 +154,11 @@ def _domain(model: Model) -> Callable[[np.ndarray], bool]:
 
     def inside(x: np.ndarray) -> bool:
         # q = m^2 is attained where a field does not matter; rounding may then fall below it.
-        return all(x[at[f"V_{a}"]] > 0 and x[at[f"q_{a}"]] - x[at[f"m_{a}"]] ** 2 >= -1e-12 * (1 + x[at[f"q_{a}"]]) for a in "kv")
+        return all(
+            x[at[f"V_{a}"]] > 0
+            and x[at[f"q_{a}"]] - x[at[f"m_{a}"]] ** 2 >= -1e-12 * (1 + x[at[f"q_{a}"]])
+            for a in "kv"
+        )
 
     return inside
 
@@ -144,15 +169,29 @@ def _point(ensemble: Ensemble, end: Ended, minima: Minima) -> Point:
     report = ensemble.report(x, end.state._replace(changed=minima.changed, failed=minima.failed))
     finite = bool(np.all(np.isfinite(slope)))
     shift = report.update - ensemble.update(x, report.averages.mean(axis=0))
-    moved = np.linalg.solve(np.eye(len(x)) - slope, shift.T).T if finite else np.full_like(shift, np.nan)
+    moved = (
+        np.linalg.solve(np.eye(len(x)) - slope, shift.T).T
+        if finite
+        else np.full_like(shift, np.nan)
+    )
     # What the iteration left over adds to what the samples leave open.
     left = np.asarray(propagate(slope, np.full(len(x), end.residual))) + FLOOR if finite else np.nan
     radius = float(np.max(np.abs(np.linalg.eigvals(slope)))) if finite else np.nan
     return Point(
-        x, report.mean_hats, report.mean_free_energy, report.mean_observables, np.asarray(end.residual), np.asarray(end.steps),
-        np.asarray(end.status.code), np.asarray(radius), _error(moved) + left, _error(report.hats), _error(report.free_energy),
-        _error(report.observables + moved @ report.sensitivity.T), np.max(_error(moved)),
-    )  # fmt: skip
+        x,
+        report.mean_hats,
+        report.mean_free_energy,
+        report.mean_observables,
+        np.asarray(end.residual),
+        np.asarray(end.steps),
+        np.asarray(end.status.code),
+        np.asarray(radius),
+        _error(moved) + left,
+        _error(report.hats),
+        _error(report.free_energy),
+        _error(report.observables + moved @ report.sensitivity.T),
+        np.max(_error(moved)),
+    )
 
 
 def _error(per_set: np.ndarray) -> np.ndarray:
@@ -163,11 +202,15 @@ def _error(per_set: np.ndarray) -> np.ndarray:
 def _excess(model: Model, point: Point, accuracy: float) -> float:
     """Largest error of m, q (relative above 1) and of the risks, in units of ``accuracy``.
 
-    The susceptibilities are not asked for it: theirs is several times larger and matters only through m and q.
+    The susceptibilities are not asked for it: theirs is several times larger and matters only
+    through m and q.
     """
     names = list(model.observables)
     risks = [names.index(n) for n in ("risk", "training_loss")]
-    return max(_relative(model, point.error_x, point.x), float(np.max(point.error_observables[risks]))) / accuracy
+    return (
+        max(_relative(model, point.error_x, point.x), float(np.max(point.error_observables[risks])))
+        / accuracy
+    )
 
 
 def _relative(model: Model, change: np.ndarray, x: np.ndarray) -> float:
@@ -180,7 +223,9 @@ def _judged(model: Model, point: Point, settings: Settings) -> Point:
     status = Status.of(int(point.status))
     if status is Status.SUCCESSFUL:
         status = _verdict(model, point, settings)
-    elif status is Status.NON_FINITE and _failures(model, point) > 0:  # the map is not finite because a minimiser is not
+    elif (
+        status is Status.NON_FINITE and _failures(model, point) > 0
+    ):  # the map is not finite because a minimiser is not
         status = Status.PROX_FAILED
     return point._replace(status=np.asarray(status.code))
 
@@ -200,10 +245,27 @@ def note(model: Model, point: Point, c: np.ndarray, level: int) -> str:
 def _verdict(model: Model, point: Point, settings: Settings) -> Status:
     seen = dict(zip(model.observables, point.observables, strict=True))
     error = dict(zip(model.observables, point.error_observables, strict=True))
-    hats = dict(zip((q.name for q in model.conjugates), zip(point.hats, point.error_hats, strict=True), strict=True))
+    hats = dict(
+        zip(
+            (q.name for q in model.conjugates),
+            zip(point.hats, point.error_hats, strict=True),
+            strict=True,
+        )
+    )
     if seen["prox_failures"] > 0:
         return Status.PROX_FAILED
-    if not np.all(np.isfinite([*point.x, *point.hats, point.free_energy, seen["risk"], seen["training_loss"], seen["replicon"]])):
+    if not np.all(
+        np.isfinite(
+            [
+                *point.x,
+                *point.hats,
+                point.free_energy,
+                seen["risk"],
+                seen["training_loss"],
+                seen["replicon"],
+            ]
+        )
+    ):
         return Status.NON_FINITE
     if seen["replicon"] > 1:
         return Status.RS_UNSTABLE

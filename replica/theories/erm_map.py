@@ -2,9 +2,9 @@ r"""The saddle-point map of a model with a Moreau envelope, on fixed samples.
 
     x -> omega (symbols) -> minimiser (solvers) -> hats(x) (derived equations) -> F(x)
 
-The equations evaluated here are those that ``derive`` makes from the free energy; the minimiser enters them as the values
-of the fields chi and z. Its dependence on x is carried by the implicit function theorem, so dF/dx is exact as long as
-no sample changes its valley.
+The equations evaluated here are those that ``derive`` makes from the free energy; the minimiser
+enters them as the values of the fields chi and z. Its dependence on x is carried by the implicit
+function theorem, so dF/dx is exact as long as no sample changes its valley.
 """
 
 from __future__ import annotations
@@ -44,11 +44,15 @@ from ..lowering.node_sizes import Rule
 
 Arrays = Mapping[Any, jax.Array]
 FLAT = 1e-15
-"""q - m^2 below this fraction of 1 + m^2 is taken to be it: f/sqrt(q - m^2) has a limit there, and floating point has none."""
+"""q - m^2 below this fraction of 1 + m^2 is taken to be it: f/sqrt(q - m^2) has a limit there, and
+floating point has none.
+"""
 
 
 class Response(NamedTuple):
-    """Linear response of the minimiser per sample: divergences (2, n), squared responses (2, 2, n), basin changes and failures (n,)."""
+    """Linear response of the minimiser per sample: divergences (2, n), squared responses (2, 2, n),
+    basin changes and failures (n,).
+    """
 
     divergence: jax.Array
     squared: jax.Array
@@ -57,13 +61,29 @@ class Response(NamedTuple):
 
 
 class SampledEvaluation(Evaluation):
-    """Evaluation on one set of samples, (sample, token) axes; the minimiser's fields are bound like data."""
+    """Evaluation on one set of samples, (sample, token) axes; the minimiser's fields are bound like
+    data.
+    """
 
     def __init__(
-        self, envelope: MoreauEnvelope, average: TeacherAverage, unknowns: list[sp.Symbol], x: jax.Array, controls: Arrays, data: Samples
+        self,
+        envelope: MoreauEnvelope,
+        average: TeacherAverage,
+        unknowns: list[sp.Symbol],
+        x: jax.Array,
+        controls: Arrays,
+        data: Samples,
     ) -> None:
         sample, index = samples_of(average), envelope.index
-        super().__init__({sample: 0, index: 1}, Rule(tokens=data.tokens.shape[-1]), unknowns, x, controls, {}, write=False)
+        super().__init__(
+            {sample: 0, index: 1},
+            Rule(tokens=data.tokens.shape[-1]),
+            unknowns,
+            x,
+            controls,
+            {},
+            write=False,
+        )
         self.index, self.weights, self.response = index, data.weights[:, None], None
         common, tokens = average.parameters[1], average.parameters[2]
         self.env[common[0]] = data.common[:, None]
@@ -72,7 +92,12 @@ class SampledEvaluation(Evaluation):
             self.env[sp.Indexed(base, index)] = block
             self.env[sp.Indexed(base, sp.Integer(1))] = block[:, :1]
 
-    def bind_minimiser(self, envelope: MoreauEnvelope, fields: tuple[jax.Array, jax.Array], response: Response | None = None) -> None:
+    def bind_minimiser(
+        self,
+        envelope: MoreauEnvelope,
+        fields: tuple[jax.Array, jax.Array],
+        response: Response | None = None,
+    ) -> None:
         for (x, *_), array in zip(envelope.fields, fields, strict=True):
             self.env[sp.Indexed(x, self.index)] = array.T
         self.response = response
@@ -99,7 +124,9 @@ class SampledEvaluation(Evaluation):
     def _responses(self, e: Any) -> jax.Array:
         assert self.response is not None
         if isinstance(e, BasinChange | ProxFailure):
-            return (self.response.changed if isinstance(e, BasinChange) else self.response.failed)[:, None]
+            return (self.response.changed if isinstance(e, BasinChange) else self.response.failed)[
+                :, None
+            ]
         part = self.response.divergence if isinstance(e, ForceDivergence) else self.response.squared
         return part[tuple(int(a) for a in e.args[1:])][:, None]
 
@@ -108,7 +135,8 @@ class SampledEvaluation(Evaluation):
 class ProximalMap:
     """A model's equations, ready to be evaluated on samples with ``tokens`` tokens.
 
-    All methods take the overlaps ``x``, the control values ``c`` and one set of samples, and are traceable.
+    All methods take the overlaps ``x``, the control values ``c`` and one set of samples, and are
+    traceable.
     """
 
     model: Model
@@ -129,14 +157,30 @@ class ProximalMap:
         problem = next(filter(None, map(unsupported, sp.preorder_traversal(weight))), None)
         if problem:
             raise LoweringError(f"model {self.model.name}: {problem}")
-        parts = {"envelope": envelope, "average": average, "target": target, "weight": weight, "affine": _affine(envelope, weight)}
-        parts |= {"kinks": _kinks(envelope, weight, self.model.name), "closing": Closing(self.model)}
+        parts = {
+            "envelope": envelope,
+            "average": average,
+            "target": target,
+            "weight": weight,
+            "affine": _affine(envelope, weight),
+        }
+        parts |= {
+            "kinks": _kinks(envelope, weight, self.model.name),
+            "closing": Closing(self.model),
+        }
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
     def evaluation(self, x: jax.Array, c: jax.Array, data: Samples) -> SampledEvaluation:
         unknowns = [q.symbol for q in self.model.overlaps]
-        return SampledEvaluation(self.envelope, self.average, unknowns, regular(self.model, x), control_values(self.model, c), data)
+        return SampledEvaluation(
+            self.envelope,
+            self.average,
+            unknowns,
+            regular(self.model, x),
+            control_values(self.model, c),
+            data,
+        )
 
     def channel(self, x: jax.Array, c: jax.Array, data: Samples) -> Channel:
         """The proximal problems: tokens first, samples last."""
@@ -150,31 +194,53 @@ class ProximalMap:
 
     def attend(self, c: jax.Array) -> Attention:
         """chi, present -> sigma(chi), tokens first."""
-        index, key, controls = self.envelope.index, self.envelope.fields[0][0], control_values(self.model, c)
+        index, key, controls = (
+            self.envelope.index,
+            self.envelope.fields[0][0],
+            control_values(self.model, c),
+        )
 
         def sigma(chi: jax.Array, present: jax.Array) -> jax.Array:
-            e = Evaluation({index: 0, sp.Symbol("sample_"): 1}, Rule(tokens=self.tokens), [], jnp.zeros(0), controls, {}, write=False)
+            e = Evaluation(
+                {index: 0, sp.Symbol("sample_"): 1},
+                Rule(tokens=self.tokens),
+                [],
+                jnp.zeros(0),
+                controls,
+                {},
+                write=False,
+            )
             e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): present}
             value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
         e = Evaluation({}, Rule(), [], jnp.zeros(0), controls, {}, write=False)
-        return Attention(sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.kinks))
+        return Attention(
+            sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.kinks)
+        )
 
     def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
         e = Evaluation({}, Rule(), [], jnp.zeros(0), control_values(self.model, c), {}, write=False)
         return tuple(jnp.asarray(e.value(a), dtype=float) for a in self.affine)  # type: ignore[return-value]
 
-    def warm(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The minimiser followed from ``known`` (chi, or r for affine attention), and where that failed."""
+    def warm(
+        self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """The minimiser followed from ``known`` (chi, or r for affine attention), and where that
+        failed.
+        """
         at = self.channel(x, c, data)
         if self.affine:
             r = affine_prox.residual(at, *self._affine_values(c))
             return r, ~jnp.isfinite(r)
         return global_prox.follow(self.attend(c), at, known)
 
-    def search(self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The minimiser from several starts, where it is not the one that ``known`` leads to, and where that failed."""
+    def search(
+        self, x: jax.Array, c: jax.Array, data: Samples, known: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The minimiser from several starts, where it is not the one that ``known`` leads to, and
+        where that failed.
+        """
         at = self.channel(x, c, data)
         if self.affine:  # one root, one minimum
             r = affine_prox.residual(at, *self._affine_values(c))
@@ -194,14 +260,29 @@ class ProximalMap:
         return chi, prox.values(self.attend(c), at, chi)
 
     def averages(
-        self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, nodes: Sequence[sp.Expr], response: Response | None = None
+        self,
+        x: jax.Array,
+        c: jax.Array,
+        data: Samples,
+        found: jax.Array,
+        nodes: Sequence[sp.Expr],
+        response: Response | None = None,
     ) -> jax.Array:
         """The value of each average in ``nodes`` over the samples, weighted as they are."""
         e = self.evaluation(x, c, data)
-        e.bind_minimiser(self.envelope, self.minimiser(self.channel(x, c, data), c, found), response)
+        e.bind_minimiser(
+            self.envelope, self.minimiser(self.channel(x, c, data), c, found), response
+        )
         return jnp.stack([e.scalar(node) for node in nodes])
 
-    def response(self, x: jax.Array, c: jax.Array, data: Samples, found: jax.Array, flags: tuple[jax.Array, jax.Array]) -> Response:
+    def response(
+        self,
+        x: jax.Array,
+        c: jax.Array,
+        data: Samples,
+        found: jax.Array,
+        flags: tuple[jax.Array, jax.Array],
+    ) -> Response:
         """d f/d omega of every sample, one tangent per field and token."""
         at = self.channel(x, c, data)
 
@@ -221,11 +302,15 @@ class ProximalMap:
             slopes = jnp.stack(parts)  # (l', a, l, n)
             divergence.append(jnp.einsum("lln->n", slopes[:, b]))
             squared.append(jnp.sum(slopes**2, axis=(0, 2)))
-        return Response(jnp.stack(divergence), jnp.stack(squared, axis=1), *(f.astype(float) for f in flags))
+        return Response(
+            jnp.stack(divergence), jnp.stack(squared, axis=1), *(f.astype(float) for f in flags)
+        )
 
 
 def regular(model: Model, x: jax.Array) -> jax.Array:
-    """``x`` with q_a - m_a^2 kept off zero by ``FLAT``, where the reparametrised average has only a limit."""
+    """``x`` with q_a - m_a^2 kept off zero by ``FLAT``, where the reparametrised average has only a
+    limit.
+    """
     names = [q.name for q in model.overlaps]
     for a in "kv":
         m, q = names.index(f"m_{a}"), names.index(f"q_{a}")
@@ -237,9 +322,16 @@ def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr
     """(intercept, slope) if s_l = intercept + slope chi_l."""
     chi = envelope.fields[0][0][envelope.index]
     plain = sp.Symbol("plain_", real=True)
-    expr = weight.xreplace({chi: plain, PRESENT[envelope.index]: sp.S.One})  # absent tokens are left out of the statistics
+    expr = weight.xreplace(
+        {chi: plain, PRESENT[envelope.index]: sp.S.One}
+    )  # absent tokens are left out of the statistics
     slope = expr.diff(plain)
-    if slope.has(plain) or expr.has(sp.Sum) or slope == 0 or any(isinstance(s, sp.Indexed) for s in expr.atoms(sp.Indexed)):
+    if (
+        slope.has(plain)
+        or expr.has(sp.Sum)
+        or slope == 0
+        or any(isinstance(s, sp.Indexed) for s in expr.atoms(sp.Indexed))
+    ):
         return None
     return expr.subs(plain, 0), slope
 
@@ -249,10 +341,16 @@ def _kinks(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Ex
     plain = sp.Symbol("plain_", real=True)
     expr = weight.xreplace({envelope.fields[0][0][envelope.index]: plain})
     if expr.has(sp.Heaviside, sp.sign):
-        raise LoweringError(f"model {model}: the attention jumps, so that its proximal minimum need not exist: use a continuous activation")
+        raise LoweringError(
+            f"model {model}: the attention jumps, so that its proximal minimum need not exist: use"
+            " a continuous activation"
+        )
     bend = curved(expr, plain)
     if bend is not None:
-        raise LoweringError(f"model {model}: the attention bends where {bend} vanishes: write it with arguments linear in chi")
+        raise LoweringError(
+            f"model {model}: the attention bends where {bend} vanishes: write it with arguments"
+            " linear in chi"
+        )
     return tuple(kinks(expr, plain))
 
 
@@ -264,10 +362,12 @@ def proximal_map(model: Model, tokens: int) -> ProximalMap:
 
 # the algebra around the averages -----------------------------------------------------------------
 
+
 class Closing:
     """The algebra around the averages.
 
-    ``first`` are the averages that the equations need, ``nodes`` all of them, those of ``first`` leading.
+    ``first`` are the averages that the equations need, ``nodes`` all of them, those of ``first``
+    leading.
     """
 
     def __init__(self, model: Model) -> None:
@@ -277,10 +377,17 @@ class Closing:
         self._observables = list(model.observables.values())
         self.first = _averages(self._conjugates)
         self.nodes = _averages([*self._conjugates, model.free_energy, *self._observables])
-        self._names = {node: sp.Symbol(f"average_{i}", real=True) for i, node in enumerate(self.nodes)}
+        self._names = {
+            node: sp.Symbol(f"average_{i}", real=True) for i, node in enumerate(self.nodes)
+        }
         self._x, self._hats = _symbols(model.overlaps), _symbols(model.conjugates)
 
-    def _evaluate(self, expressions: Sequence[sp.Expr], c: jax.Array, *given: tuple[Sequence[sp.Symbol], jax.Array]) -> jax.Array:
+    def _evaluate(
+        self,
+        expressions: Sequence[sp.Expr],
+        c: jax.Array,
+        *given: tuple[Sequence[sp.Symbol], jax.Array],
+    ) -> jax.Array:
         env = control_values(self.model, c)
         for symbols, numbers in given:
             env.update(zip(symbols, numbers, strict=False))
@@ -298,12 +405,20 @@ class Closing:
         """F(x) from the averages at x."""
         return self._evaluate(self._overlaps, c, (self._hats, self.conjugates(x, averages, c)))
 
-    def free_energy(self, x: jax.Array, hats: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
+    def free_energy(
+        self, x: jax.Array, hats: jax.Array, averages: jax.Array, c: jax.Array
+    ) -> jax.Array:
         """The free energy at given overlaps and conjugates."""
-        return self._evaluate([self.model.free_energy], c, (self._x, x), (self._hats, hats), self._averaged(averages))[0]
+        return self._evaluate(
+            [self.model.free_energy], c, (self._x, x), (self._hats, hats), self._averaged(averages)
+        )[0]
 
-    def for_observable(self, name: str) -> tuple[list[sp.Expr], Callable[[jax.Array, jax.Array, jax.Array], jax.Array]]:
-        """The averages that the equations and one observable need, those of ``first`` leading, and that observable of (x, averages, c)."""
+    def for_observable(
+        self, name: str
+    ) -> tuple[list[sp.Expr], Callable[[jax.Array, jax.Array, jax.Array], jax.Array]]:
+        """The averages that the equations and one observable need, those of ``first`` leading, and
+        that observable of (x, averages, c).
+        """
         expr = self.model.observables[name]
         nodes = list(dict.fromkeys([*self.first, *_averages([expr])]))
         names = [self._names[node] for node in nodes]
@@ -324,7 +439,12 @@ def control_values(model: Model, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
 
 
 def _averages(expressions: Sequence[sp.Expr]) -> list[sp.Expr]:
-    found = (node for e in expressions for node in sp.preorder_traversal(e) if isinstance(node, TeacherAverage))
+    found = (
+        node
+        for e in expressions
+        for node in sp.preorder_traversal(e)
+        if isinstance(node, TeacherAverage)
+    )
     return list(dict.fromkeys(found))
 
 

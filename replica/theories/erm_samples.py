@@ -1,6 +1,7 @@
 """A saddle-point map over many samples: pieces of one shape, compiled once, summed on the host.
 
-Pieces bound the memory, let fast samples not wait for slow ones elsewhere, and make refinement free of compilation.
+Pieces bound the memory, let fast samples not wait for slow ones elsewhere, and make refinement free
+of compilation.
 """
 
 from __future__ import annotations
@@ -69,15 +70,21 @@ def compiled(model: Model, tokens: int) -> Compiled:
     parts = proximal_map(model, tokens)
     closing = parts.closing
 
-    def image(x: jax.Array, c: jax.Array, data: Samples, known: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def image(
+        x: jax.Array, c: jax.Array, data: Samples, known: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         found, _ = parts.warm(x, c, data, known)
         return parts.averages(x, c, data, found, closing.first), found
 
-    def averages(x: jax.Array, c: jax.Array, data: Samples, found: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def averages(
+        x: jax.Array, c: jax.Array, data: Samples, found: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         value = parts.averages(x, c, data, found, closing.first)
         return value, value
 
-    def update_slopes(x: jax.Array, a: jax.Array, c: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def update_slopes(
+        x: jax.Array, a: jax.Array, c: jax.Array
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         return closing.update(x, a, c), jax.jacfwd(closing.update, argnums=(0, 1))(x, a, c)
 
     return Compiled(
@@ -90,7 +97,9 @@ def compiled(model: Model, tokens: int) -> Compiled:
     )
 
 
-def _details(parts: ProximalMap, x: jax.Array, c: jax.Array, data: Samples, *minima: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _details(
+    parts: ProximalMap, x: jax.Array, c: jax.Array, data: Samples, *minima: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """All averages and their derivatives in x, one set of samples after the other (sets lead)."""
 
     def one(a: tuple[Any, ...]) -> tuple[jax.Array, jax.Array]:
@@ -107,16 +116,26 @@ def _details(parts: ProximalMap, x: jax.Array, c: jax.Array, data: Samples, *min
     return jax.lax.map(one, (data, *minima))
 
 
-def _closing(parts: ProximalMap, x: jax.Array, c: jax.Array, a: jax.Array, slopes: jax.Array) -> Report:
-    """Everything from the averages of each set, ``a`` (sets, nodes), and their mean derivatives in x."""
+def _closing(
+    parts: ProximalMap, x: jax.Array, c: jax.Array, a: jax.Array, slopes: jax.Array
+) -> Report:
+    """Everything from the averages of each set, ``a`` (sets, nodes), and their mean derivatives in
+    x.
+    """
     closing, mean = parts.closing, jnp.mean(a, axis=0)
     hats = closing.conjugates(x, mean, c)
     by_x, by_a = jax.jacfwd(closing.observables, argnums=(0, 1))(x, mean, c)
     return Report(
-        a, jax.vmap(lambda s: closing.update(x, s, c))(a), jax.vmap(lambda s: closing.conjugates(x, s, c))(a),
-        jax.vmap(lambda s: closing.free_energy(x, hats, s, c))(a), jax.vmap(lambda s: closing.observables(x, s, c))(a),
-        hats, closing.free_energy(x, hats, mean, c), closing.observables(x, mean, c), by_x + by_a @ slopes,
-    )  # fmt: skip
+        a,
+        jax.vmap(lambda s: closing.update(x, s, c))(a),
+        jax.vmap(lambda s: closing.conjugates(x, s, c))(a),
+        jax.vmap(lambda s: closing.free_energy(x, hats, s, c))(a),
+        jax.vmap(lambda s: closing.observables(x, s, c))(a),
+        hats,
+        closing.free_energy(x, hats, mean, c),
+        closing.observables(x, mean, c),
+        by_x + by_a @ slopes,
+    )
 
 
 class Tuning(NamedTuple):
@@ -133,7 +152,9 @@ def tuning(model: Model, tokens: int, name: str) -> Tuning:
     closing = parts.closing
     nodes, observable = closing.for_observable(name)
 
-    def averages(x: jax.Array, c: jax.Array, basis: jax.Array, data: Samples, found: jax.Array) -> tuple[jax.Array, Any]:
+    def averages(
+        x: jax.Array, c: jax.Array, basis: jax.Array, data: Samples, found: jax.Array
+    ) -> tuple[jax.Array, Any]:
         def at(x: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
             value = parts.averages(x, c + t @ basis, data, found, nodes)
             return value, value
@@ -141,13 +162,19 @@ def tuning(model: Model, tokens: int, name: str) -> Tuning:
         slopes, value = jax.jacfwd(at, argnums=(0, 1), has_aux=True)(x, jnp.zeros(len(basis)))
         return value, slopes
 
-    def along(x: jax.Array, c: jax.Array, basis: jax.Array, a: jax.Array, by_x: jax.Array, by_t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def along(
+        x: jax.Array, c: jax.Array, basis: jax.Array, a: jax.Array, by_x: jax.Array, by_t: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         def at(x: jax.Array, t: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array]:
             return closing.update(x, a, c + t @ basis), observable(x, a, c + t @ basis)
 
         origin = jnp.zeros(len(basis))
-        (update_x, update_t, update_a), (seen_x, seen_t, seen_a) = jax.jacfwd(at, argnums=(0, 1, 2))(x, origin, a)
-        moved = jnp.linalg.solve(jnp.eye(len(x)) - update_x - update_a @ by_x, update_t + update_a @ by_t)
+        (update_x, update_t, update_a), (seen_x, seen_t, seen_a) = jax.jacfwd(
+            at, argnums=(0, 1, 2)
+        )(x, origin, a)
+        moved = jnp.linalg.solve(
+            jnp.eye(len(x)) - update_x - update_a @ by_x, update_t + update_a @ by_t
+        )
         return at(x, origin, a)[1], seen_t + seen_a @ by_t + (seen_x + seen_a @ by_x) @ moved
 
     return Tuning(jax.jit(averages, compiler_options=QUICK), jax.jit(along, compiler_options=QUICK))
@@ -158,9 +185,20 @@ class Ensemble:
 
     def __init__(self, model: Model, data: Samples, pieces: int, c: np.ndarray) -> None:
         tokens = data.tokens.shape[-1]
-        self.model, self._run, self._parts, self._c = model, compiled(model, tokens), proximal_map(model, tokens), jnp.asarray(c)
+        self.model, self._run, self._parts, self._c = (
+            model,
+            compiled(model, tokens),
+            proximal_map(model, tokens),
+            jnp.asarray(c),
+        )
         self._sets = data.common.shape[0]
-        split = zip(*(np.split(array, pieces, axis=axis) for array, axis in zip(data, (1, 2, 1, 1), strict=True)), strict=True)
+        split = zip(
+            *(
+                np.split(array, pieces, axis=axis)
+                for array, axis in zip(data, (1, 2, 1, 1), strict=True)
+            ),
+            strict=True,
+        )
         self._by_set = [Samples(*map(jnp.asarray, piece)) for piece in split]
         self._flat = [flattened(piece) for piece in self._by_set]
 
@@ -172,20 +210,26 @@ class Ensemble:
     def search(self, x: np.ndarray, known: Minima) -> Minima:
         """The minima from several starts, and which of them are new."""
         x_ = jnp.asarray(x)
-        results = _each(lambda piece, k: self._run.search(x_, self._c, piece, k), self._flat, known.found)
+        results = _each(
+            lambda piece, k: self._run.search(x_, self._c, piece, k), self._flat, known.found
+        )
         return Minima(*map(list, zip(*results, strict=True)))
 
     def image(self, x: np.ndarray, known: Minima) -> tuple[np.ndarray, Minima]:
         """F(x) and the minima followed to x."""
         x_ = jnp.asarray(x)
-        results = _each(lambda piece, k: self._run.image(x_, self._c, piece, k), self._flat, known.found)
+        results = _each(
+            lambda piece, k: self._run.image(x_, self._c, piece, k), self._flat, known.found
+        )
         update, _ = self._run.update(x_, sum(a for a, _ in results), self._c)
         return np.asarray(update), known._replace(found=[f for _, f in results])
 
     def slope(self, x: np.ndarray, minima: Minima) -> np.ndarray:
         """dF/dx."""
         x_ = jnp.asarray(x)
-        results = _each(lambda piece, k: self._run.slope(x_, self._c, piece, k), self._flat, minima.found)
+        results = _each(
+            lambda piece, k: self._run.slope(x_, self._c, piece, k), self._flat, minima.found
+        )
         slopes, averages = jax.tree.map(lambda *a: sum(a), *results)
         _, (by_x, by_a) = self._run.update(x_, averages, self._c)
         return np.asarray(by_x + by_a @ slopes)
@@ -195,13 +239,23 @@ class Ensemble:
         first = jnp.asarray(averages)[: len(self._parts.closing.first)]
         return np.asarray(self._run.update(jnp.asarray(x), first, self._c)[0])
 
-    def tuned(self, x: np.ndarray, minima: Minima, name: str, basis: np.ndarray) -> tuple[float, np.ndarray]:
-        """The observable ``name`` and its derivative along the rows of ``basis``, directions in the space of controls.
+    def tuned(
+        self, x: np.ndarray, minima: Minima, name: str, basis: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """The observable ``name`` and its derivative along the rows of ``basis``, directions in the
+        space of controls.
 
-        The overlaps follow the controls: dx/dt = (1 - J)^{-1} dF/dt, by the implicit function theorem.
+        The overlaps follow the controls: dx/dt = (1 - J)^{-1} dF/dt, by the implicit function
+        theorem.
         """
-        run, x_, t = tuning(self.model, self._parts.tokens, name), jnp.asarray(x), jnp.asarray(basis)
-        results = _each(lambda piece, k: run.averages(x_, self._c, t, piece, k), self._flat, minima.found)
+        run, x_, t = (
+            tuning(self.model, self._parts.tokens, name),
+            jnp.asarray(x),
+            jnp.asarray(basis),
+        )
+        results = _each(
+            lambda piece, k: run.averages(x_, self._c, t, piece, k), self._flat, minima.found
+        )
         averages, (by_x, by_t) = jax.tree.map(lambda *a: sum(a), *results)
         value, gradient = run.closing(x_, self._c, t, averages, by_x, by_t)
         return float(value), np.asarray(gradient)
@@ -210,9 +264,13 @@ class Ensemble:
         """Everything the model defines at ``x``, set by set."""
         x_ = jnp.asarray(x)
         rows = [[_by_set(m, self._sets) for m in row] for row in zip(*minima, strict=True)]
-        results = _each(lambda piece, row: self._run.details(x_, self._c, piece, *row), self._by_set, rows)
+        results = _each(
+            lambda piece, row: self._run.details(x_, self._c, piece, *row), self._by_set, rows
+        )
         averages, slopes = sum(a for a, _ in results), sum(s for _, s in results)
-        return jax.tree.map(np.asarray, self._run.closing(x_, self._c, averages, jnp.mean(slopes, axis=0)))
+        return jax.tree.map(
+            np.asarray, self._run.closing(x_, self._c, averages, jnp.mean(slopes, axis=0))
+        )
 
 
 def _each(work: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
@@ -231,7 +289,12 @@ def flattened(piece: Samples) -> Samples:
     """All sets as one."""
     sets, _, n, tokens = piece.tokens.shape
     fields = jnp.moveaxis(piece.tokens, 1, 0).reshape(4, sets * n, tokens)
-    return Samples(piece.common.ravel(), fields, piece.weights.ravel() / sets, piece.present.reshape(-1, tokens))
+    return Samples(
+        piece.common.ravel(),
+        fields,
+        piece.weights.ravel() / sets,
+        piece.present.reshape(-1, tokens),
+    )
 
 
 def _by_set(values: jax.Array, sets: int) -> jax.Array:

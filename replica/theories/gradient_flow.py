@@ -1,7 +1,8 @@
-"""Where descent on an objective of the overlaps ends: the fixed points of the flow of a Gram matrix, from given starts.
+"""Where descent on an objective of the overlaps ends: the fixed points of the flow of a Gram
+matrix, from given starts.
 
-The vectors flow in the space that they and the teacher span (``solvers.gram``), with the derived forces H of ``equations.gram``.
-Everything here runs inside ``precision.double_precision``.
+The vectors flow in the space that they and the teacher span (``solvers.gram``), with the derived
+forces H of ``equations.gram``. Everything here runs inside ``precision.double_precision``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
 LEVELS = 2
 """How often they are refined before an end is called unresolved."""
 LATEST, EDGE = 200.0, 1e2
-"""The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to diverge."""
+"""The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to
+diverge.
+"""
 SLOW = 1e-4
 """Newton's method is tried where the flow is slower than this when its time is up."""
 NEWTON_STEPS = 20
@@ -48,19 +51,31 @@ def derived(model: Model) -> dict[str, Any]:
     """The forces and the values, derived and rewritten for evaluation."""
     assert model.gram is not None
     objective, risk = model.exact(model.channel), model.exact(model.observables["risk"])
-    return {f"H_{a}{b}": e for (a, b), e in model.gram.forces(objective).items()} | {"objective": objective, "risk": risk}
+    return {f"H_{a}{b}": e for (a, b), e in model.gram.forces(objective).items()} | {
+        "objective": objective,
+        "risk": risk,
+    }
 
 
 @cache
 def lowered(model: Model, rule: Rule) -> Lowered:
-    return Lowered(derived(model), [q.symbol for q in model.overlaps], [q.symbol for q in model.controls], model.name, rule)
+    return Lowered(
+        derived(model),
+        [q.symbol for q in model.overlaps],
+        [q.symbol for q in model.controls],
+        model.name,
+        rule,
+    )
 
 
 def places(model: Model) -> list[tuple[int, int]]:
     """Where each overlap stands in the Gram matrix."""
     assert model.gram is not None
     size = range(model.gram.matrix.rows)
-    return [next((a, b) for a in size for b in size if model.gram.matrix[a, b] == q.symbol) for q in model.overlaps]
+    return [
+        next((a, b) for a in size for b in size if model.gram.matrix[a, b] == q.symbol)
+        for q in model.overlaps
+    ]
 
 
 def overlaps_in(model: Model, matrix: Any) -> Any:
@@ -79,7 +94,9 @@ class Field:
         """H, shape (trained, n)."""
         assert self.model.gram is not None
         found, n = self.values(overlaps_in(self.model, matrix)), self.model.gram.matrix.rows
-        return jnp.stack([found[f"H_{a}{b}"] for a in range(self.model.gram.trained) for b in range(n)]).reshape(-1, n)
+        return jnp.stack(
+            [found[f"H_{a}{b}"] for a in range(self.model.gram.trained) for b in range(n)]
+        ).reshape(-1, n)
 
 
 def _binding(model: Model, c: jax.Array) -> dict[Any, jax.Array]:
@@ -109,15 +126,24 @@ class _Flow:
         self.keys = list(shared)  # while this is traced
         return [jnp.asarray(v) for v in shared.values()]
 
-    def _velocity(self, c: jax.Array, shared: list[jax.Array], fixed: jax.Array, x: jax.Array) -> jax.Array:
+    def _velocity(
+        self, c: jax.Array, shared: list[jax.Array], fixed: jax.Array, x: jax.Array
+    ) -> jax.Array:
         known = dict(zip(self.keys, shared, strict=True))
-        at = Field(self.model, lambda overlaps: self.lowered.at(overlaps, _binding(self.model, c), known))
+        at = Field(
+            self.model, lambda overlaps: self.lowered.at(overlaps, _binding(self.model, c), known)
+        )
         return gram_descent.velocity(at.forces, fixed, x)
 
     def settle(self, c: jax.Array, fixed: jax.Array, starts: np.ndarray) -> list[gram_descent.End]:
         """The ends of the flow from each start."""
         shared = self.prepare(c)
-        return [gram_descent.settle(lambda x: np.asarray(self.velocity(c, shared, fixed, x)), start, LATEST, EDGE) for start in starts]
+        return [
+            gram_descent.settle(
+                lambda x: np.asarray(self.velocity(c, shared, fixed, x)), start, LATEST, EDGE
+            )
+            for start in starts
+        ]
 
 
 @cache
@@ -135,7 +161,9 @@ def _probe(model: Model, rule: Rule) -> Any:
         def one(x: jax.Array) -> Any:
             w = jnp.concatenate([x, fixed])
             found = at.values(overlaps_in(model, w @ w.T))
-            return gram_descent.slope(at.forces, fixed, x), jnp.stack([found[name] for name in VALUES])
+            return gram_descent.slope(at.forces, fixed, x), jnp.stack(
+                [found[name] for name in VALUES]
+            )
 
         return jax.lax.map(one, points)
 
@@ -146,13 +174,23 @@ def controls_of(model: Model, values: Mapping[str, float]) -> jax.Array:
     return jnp.asarray([values[q.name] for q in model.controls], dtype=float)
 
 
-def embedded(model: Model, values: Mapping[str, float], overlaps: Mapping[str, float], name: str = "these overlaps") -> np.ndarray:
+def embedded(
+    model: Model,
+    values: Mapping[str, float],
+    overlaps: Mapping[str, float],
+    name: str = "these overlaps",
+) -> np.ndarray:
     """Vectors with these overlaps, trained ones first, shape (n, n)."""
     assert model.gram is not None
-    numbers = {q.symbol: float(values[q.name]) for q in model.controls} | {q.symbol: float(overlaps[q.name]) for q in model.overlaps}
+    numbers = {q.symbol: float(values[q.name]) for q in model.controls} | {
+        q.symbol: float(overlaps[q.name]) for q in model.overlaps
+    }
     found = gram_descent.vectors(np.array(model.gram.matrix.subs(numbers), dtype=float))
     if found is None:
-        raise InputError(f"no vectors have {name}: a Gram matrix has no negative eigenvalue, so lower the cross terms or raise the lengths")
+        raise InputError(
+            f"no vectors have {name}: a Gram matrix has no negative eigenvalue, so lower the cross"
+            " terms or raise the lengths"
+        )
     return found
 
 
@@ -184,7 +222,13 @@ class Ends:
 
 
 def ends(
-    model: Model, values: Mapping[str, float], vectors: np.ndarray, fixed: np.ndarray, tol: float, accuracy: float, rule: Rule | None = None
+    model: Model,
+    values: Mapping[str, float],
+    vectors: np.ndarray,
+    fixed: np.ndarray,
+    tol: float,
+    accuracy: float,
+    rule: Rule | None = None,
 ) -> Ends:
     """Follow the flow from trained ``vectors``, shape (starts, trained, n), and polish its ends."""
     rule = rule or first_rule(model)
@@ -193,38 +237,75 @@ def ends(
     x = np.array([end.x for end in found_ends])
     for level in range(LEVELS + 1):
         x, (speed, slopes), found = _polished(model, rule, c, still, x)
-        (finer_speed, _), finer = jax.tree.map(np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x)))
+        (finer_speed, _), finer = jax.tree.map(
+            np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x))
+        )
         here = _overlaps(model, x, fixed)
-        shift = np.stack([gram_descent.newton(v, s).reshape(x.shape[1:]) for v, s in zip(finer_speed, slopes, strict=True)])
-        error = SAFETY * np.abs(_overlaps(model, x + shift, fixed) - here) + FLOOR * (1 + np.abs(here))
+        shift = np.stack(
+            [
+                gram_descent.newton(v, s).reshape(x.shape[1:])
+                for v, s in zip(finer_speed, slopes, strict=True)
+            ]
+        )
+        error = SAFETY * np.abs(_overlaps(model, x + shift, fixed) - here) + FLOOR * (
+            1 + np.abs(here)
+        )
         value_error = SAFETY * np.abs(finer - found) + FLOOR * (1 + np.abs(found))
         size = np.max(np.abs(speed), axis=1)
         loose = (size <= tol) & ~(np.max(error, axis=1) <= accuracy)
         if level == LEVELS or not loose.any():
             break
         rule = rule.refined()
-    times = np.array([end.time for end in found_ends]), np.array([end.evaluations for end in found_ends])
+    times = (
+        np.array([end.time for end in found_ends]),
+        np.array([end.evaluations for end in found_ends]),
+    )
     longest = np.max(np.linalg.norm(x, axis=2), axis=1)
-    status = [_status(s, tol, *row) for s, *row in zip(size, longest, loose, np.isfinite(found).all(axis=1), strict=True)]
+    status = [
+        _status(s, tol, *row)
+        for s, *row in zip(size, longest, loose, np.isfinite(found).all(axis=1), strict=True)
+    ]
     return Ends(here, error, found, value_error, size, _rates(slopes), status, *times, level)
 
 
-def _polished(model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Newton's method where the flow rests; a point that it would carry far away or does not improve stays where it was."""
+def _polished(
+    model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray
+) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Newton's method where the flow rests; a point that it would carry far away or does not
+    improve stays where it was.
+    """
     x = x0
     probe = lambda at: jax.tree.map(np.asarray, _probe(model, rule)(c, fixed, jnp.asarray(at)))  # noqa: E731
     (speed, slopes), found = probe(x)
     for _ in range(NEWTON_STEPS):
         size = np.max(np.abs(speed), axis=1)
-        moves = (size < SLOW) & np.isfinite(size) & np.isfinite(slopes).all(axis=(1, 2)) & (size > 1e-14)
-        new = np.array([p + gram_descent.newton(v, s).reshape(p.shape) if m else p for p, v, s, m in zip(x, speed, slopes, moves, strict=True)])
-        near = np.linalg.norm(new - x0, axis=(1, 2)) <= gram_descent.NEAR * (1 + np.linalg.norm(x0, axis=(1, 2)))
+        moves = (
+            (size < SLOW)
+            & np.isfinite(size)
+            & np.isfinite(slopes).all(axis=(1, 2))
+            & (size > 1e-14)
+        )
+        new = np.array(
+            [
+                p + gram_descent.newton(v, s).reshape(p.shape) if m else p
+                for p, v, s, m in zip(x, speed, slopes, moves, strict=True)
+            ]
+        )
+        near = np.linalg.norm(new - x0, axis=(1, 2)) <= gram_descent.NEAR * (
+            1 + np.linalg.norm(x0, axis=(1, 2))
+        )
         (new_speed, new_slopes), new_found = probe(np.where(near[:, None, None], new, x))
         better = moves & near & (np.max(np.abs(new_speed), axis=1) < size)
         if not better.any():
             break
-        x, speed = np.where(better[:, None, None], new, x), np.where(better[:, None], new_speed, speed)
-        slopes, found = np.where(better[:, None, None], new_slopes, slopes), np.where(better[:, None], new_found, found)
+        x, speed = (
+            np.where(better[:, None, None], new, x),
+            np.where(better[:, None], new_speed, speed),
+        )
+        slopes, found = (
+            np.where(better[:, None, None], new_slopes, slopes),
+            np.where(better[:, None], new_found, found),
+        )
     return x, (speed, slopes), found
 
 
@@ -235,7 +316,12 @@ def _overlaps(model: Model, x: np.ndarray, fixed: np.ndarray) -> np.ndarray:
 
 def _rates(slopes: np.ndarray) -> np.ndarray:
     """Eigenvalues, falling; NaN where a slope is not finite."""
-    return np.array([np.linalg.eigvalsh(s)[::-1] if np.isfinite(s).all() else np.full(len(s), np.nan) for s in slopes])
+    return np.array(
+        [
+            np.linalg.eigvalsh(s)[::-1] if np.isfinite(s).all() else np.full(len(s), np.nan)
+            for s in slopes
+        ]
+    )
 
 
 def _status(speed: float, tol: float, longest: float, loose: bool, finite: bool) -> Status:
@@ -262,7 +348,10 @@ def _bound(model: Model) -> Any:
     expression = model.exact(model.observables[str(model.bound)])
     symbols = [q.symbol for q in model.controls if q.symbol in expression.free_symbols]
     where = [i for i, q in enumerate(model.controls) if q.symbol in symbols]
-    return jax.jit(lambda c: value_and_error(symbols, expression, [c[i] for i in where]), compiler_options=OPTIONS)
+    return jax.jit(
+        lambda c: value_and_error(symbols, expression, [c[i] for i in where]),
+        compiler_options=OPTIONS,
+    )
 
 
 def judged(status: Status, risk: float, error: float, bound: tuple[float, float] | None) -> Status:
@@ -271,35 +360,75 @@ def judged(status: Status, risk: float, error: float, bound: tuple[float, float]
     return Status.BELOW_BAYES if below and np.isfinite(risk) else status
 
 
-def fixed_points(model: Model, values: Mapping[str, float], starts: Mapping[str, np.ndarray], settings: Settings) -> list[dict[str, Any]]:
-    """The ends of the flow from each start (overlaps in order), as the fields of a ``solve.Branch``."""
+def fixed_points(
+    model: Model, values: Mapping[str, float], starts: Mapping[str, np.ndarray], settings: Settings
+) -> list[dict[str, Any]]:
+    """The ends of the flow from each start (overlaps in order), as the fields of a
+    ``solve.Branch``.
+    """
     assert model.gram is not None
     if settings.route != "exact":
         raise InputError(f"{model.name} has no sampled route: use route='exact'")
     names, trained = [q.name for q in model.overlaps], model.gram.trained
     at = {name: dict(zip(names, map(float, start), strict=True)) for name, start in starts.items()}
-    whole = np.array([embedded(model, values, start, f"the overlaps of the start {name!r}") for name, start in at.items()])
+    whole = np.array(
+        [
+            embedded(model, values, start, f"the overlaps of the start {name!r}")
+            for name, start in at.items()
+        ]
+    )
     accuracy = model.accuracy if settings.accuracy is None else settings.accuracy
-    found, bound = ends(model, values, whole[:, :trained], whole[0, trained:], settings.tol, accuracy), bayes_risk(model, values)
+    found, bound = (
+        ends(model, values, whole[:, :trained], whole[0, trained:], settings.tol, accuracy),
+        bayes_risk(model, values),
+    )
     return [_entry(model, values, found, i, name, bound) for i, name in enumerate(starts)]
 
 
-def _entry(model: Model, values: Mapping[str, float], found: Ends, i: int, name: str, bound: tuple[float, float] | None) -> dict[str, Any]:
+def _entry(
+    model: Model,
+    values: Mapping[str, float],
+    found: Ends,
+    i: int,
+    name: str,
+    bound: tuple[float, float] | None,
+) -> dict[str, Any]:
     names = [q.name for q in model.overlaps]
-    overlaps, error = (dict(zip(names, map(float, row[i]), strict=True)) for row in (found.overlaps, found.error))
+    overlaps, error = (
+        dict(zip(names, map(float, row[i]), strict=True)) for row in (found.overlaps, found.error)
+    )
     objective, risk = map(float, found.values[i])
     objective_error, risk_error = map(float, found.value_error[i])
     crossed = max(cross_terms(model), key=lambda k: abs(overlaps[k]))
-    observables = {"risk": risk, "excess_risk": risk - values["Delta"], "cross": abs(overlaps[crossed]), "rate": float(found.rates[i, 0])}
-    errors = {"risk": risk_error, "excess_risk": risk_error, "cross": error[crossed], "rate": gram_descent.NEUTRAL, "free_energy": objective_error}
+    observables = {
+        "risk": risk,
+        "excess_risk": risk - values["Delta"],
+        "cross": abs(overlaps[crossed]),
+        "rate": float(found.rates[i, 0]),
+    }
+    errors = {
+        "risk": risk_error,
+        "excess_risk": risk_error,
+        "cross": error[crossed],
+        "rate": gram_descent.NEUTRAL,
+        "free_energy": objective_error,
+    }
     if bound is not None:
         observables[str(model.bound)], errors[str(model.bound)] = bound
     return {
-        "start": name, "overlaps": overlaps, "conjugates": {}, "free_energy": objective, "observables": observables,
-        "status": judged(found.status[i], risk, risk_error, bound), "residual": float(found.speed[i]), "error": error | errors,
-        "steps": int(found.steps[i]), "spectral_radius": float(np.exp(min(found.rates[i, 0], 700.0))), "level": found.level,
+        "start": name,
+        "overlaps": overlaps,
+        "conjugates": {},
+        "free_energy": objective,
+        "observables": observables,
+        "status": judged(found.status[i], risk, risk_error, bound),
+        "residual": float(found.speed[i]),
+        "error": error | errors,
+        "steps": int(found.steps[i]),
+        "spectral_radius": float(np.exp(min(found.rates[i, 0], 700.0))),
+        "level": found.level,
         "rates": tuple(map(float, found.rates[i])),
-    }  # fmt: skip
+    }
 
 
 def cross_terms(model: Model) -> Sequence[str]:
@@ -310,15 +439,30 @@ def cross_terms(model: Model) -> Sequence[str]:
 def describe(branch: Any) -> dict[str, Any]:
     """The JSON entry of one end of the flow (a ``solve.Branch``)."""
     others = {k: v for k, v in branch.observables.items() if k != "rate"}
-    error = {("objective" if k == "free_energy" else k): v for k, v in branch.error.items() if k != "rate"}
+    error = {
+        ("objective" if k == "free_energy" else k): v
+        for k, v in branch.error.items()
+        if k != "rate"
+    }
     return {
-        "start": branch.start, "overlaps": branch.overlaps, "stable": branch.observables["rate"] <= gram_descent.NEUTRAL, "rates": list(branch.rates),
-        "on_manifold": branch.observables["cross"] <= MANIFOLD, "objective": branch.free_energy, "observables": others,
-        "status": branch.message, "residual": branch.residual, "error": error, "steps": branch.steps, "level": branch.level,
-    }  # fmt: skip
+        "start": branch.start,
+        "overlaps": branch.overlaps,
+        "stable": branch.observables["rate"] <= gram_descent.NEUTRAL,
+        "rates": list(branch.rates),
+        "on_manifold": branch.observables["cross"] <= MANIFOLD,
+        "objective": branch.free_energy,
+        "observables": others,
+        "status": branch.message,
+        "residual": branch.residual,
+        "error": error,
+        "steps": branch.steps,
+        "level": branch.level,
+    }
 
 
-def evaluation(model: Model, values: Mapping[str, float], at: Mapping[str, float]) -> dict[str, Any]:
+def evaluation(
+    model: Model, values: Mapping[str, float], at: Mapping[str, float]
+) -> dict[str, Any]:
     """What ``solve.evaluate`` returns; ``residual`` is the largest entry of the velocity."""
     assert model.gram is not None
     w = embedded(model, values, at)
@@ -334,7 +478,12 @@ def evaluation(model: Model, values: Mapping[str, float], at: Mapping[str, float
     risk, cross = float(found[0, 1]), max(abs(at[k]) for k in cross_terms(model))
     observables = {"risk": risk, "excess_risk": risk - values["Delta"], "cross": cross}
     return {
-        "model": model.name, "options": dict(model.options), "controls": dict(values), "overlaps": {k: float(at[k]) for k in names},
-        "objective": float(found[0, 0]), "observables": observables | ({str(model.bound): bound[0]} if bound else {}),
-        "drift": dict(zip(names, map(float, change), strict=True)), "residual": float(np.max(np.abs(speed))),
-    }  # fmt: skip
+        "model": model.name,
+        "options": dict(model.options),
+        "controls": dict(values),
+        "overlaps": {k: float(at[k]) for k in names},
+        "objective": float(found[0, 0]),
+        "observables": observables | ({str(model.bound): bound[0]} if bound else {}),
+        "drift": dict(zip(names, map(float, change), strict=True)),
+        "residual": float(np.max(np.abs(speed))),
+    }

@@ -1,7 +1,8 @@
-"""A model along one of its controls c: F(x; c), dF/dx, dF/dc and Phi, from the derived equations, compiled once.
+"""A model along one of its controls c: F(x; c), dF/dx, dF/dc and Phi, from the derived equations,
+compiled once.
 
-Where the control multiplies the channel term (a sample ratio), dF/dc costs nothing beyond F: SymPy finds
-d(alpha G)/d alpha = G, which is evaluated already. Any other control works the same way.
+Where the control multiplies the channel term (a sample ratio), dF/dc costs nothing beyond F: SymPy
+finds d(alpha G)/d alpha = G, which is evaluated already. Any other control works the same way.
 """
 
 from __future__ import annotations
@@ -25,15 +26,19 @@ from .saddle_point import derived, standard_error
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
 ROUNDING = 1e-14
-"""An overlap this near to the lower end of its range is there: the map may magnify the difference."""
+"""An overlap this near to the lower end of its range is there: the map may magnify the
+difference.
+"""
 TINY = 1e-300
 SHARE, NEAREST, FOLDING = 0.3, 1e-3, 0.3
-"""A step along a curve moves an overlap by this share of its distance to an end of its range, if not nearer than NEAREST;
-the logarithm of an overlap by FOLDING."""
+"""A step along a curve moves an overlap by this share of its distance to an end of its range, if
+not nearer than NEAREST; the logarithm of an overlap by FOLDING."""
 
 
 class Slice(NamedTuple):
-    """Everything at one (x, c): conjugates, F, dF/dx, dF/dc, Phi and its explicit derivative dPhi/dc."""
+    """Everything at one (x, c): conjugates, F, dF/dx, dF/dc, Phi and its explicit derivative
+    dPhi/dc.
+    """
 
     hats: np.ndarray
     update: np.ndarray
@@ -44,8 +49,12 @@ class Slice(NamedTuple):
 
 
 @cache
-def compiled_slice(model: Model, rule: Rule, control: str, one_set: bool = False) -> Callable[[jax.Array, jax.Array], Slice]:
-    """(controls, x) -> Slice, jitted; with ``one_set`` the last control says which scrambled set is used."""
+def compiled_slice(
+    model: Model, rule: Rule, control: str, one_set: bool = False
+) -> Callable[[jax.Array, jax.Array], Slice]:
+    """(controls, x) -> Slice, jitted; with ``one_set`` the last control says which scrambled set is
+    used.
+    """
     equations = derived(model, "exact")
     c = next(q.symbol for q in model.controls if q.name == control)
     x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
@@ -78,20 +87,31 @@ def compiled_slice(model: Model, rule: Rule, control: str, one_set: bool = False
         update, d_update, drift_update, entropy = split(responses.bind(hats, binding)(None))
         pairing = coupling.bind(jnp.concatenate([point, hats]), binding)(None)["value"]
         slope, drift = d_update @ d_hats, d_update @ drift_hats + drift_update
-        return Slice(hats, update, slope, drift, energy[0] + entropy[0] + pairing, energy[1] + entropy[1])  # type: ignore[arg-type]
+        return Slice(
+            hats, update, slope, drift, energy[0] + entropy[0] + pairing, energy[1] + entropy[1]
+        )  # type: ignore[arg-type]
 
     return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
 
 class Line:
-    """A model with all controls fixed but one, as a field for ``solvers.continuation`` in u = (x, t).
+    """A model with all controls fixed but one, as a field for ``solvers.continuation`` in u = (x,
+    t).
 
-    An overlap that is declared logarithmic enters u by its logarithm (``overlaps`` and ``place`` translate).
-    t = log c for a control that must be positive, else c itself; with a minus sign where a larger c means less
-    information (noise), so that the uninformed branch always lives at small t.
+    An overlap that is declared logarithmic enters u by its logarithm (``overlaps`` and ``place``
+    translate). t = log c for a control that must be positive, else c itself; with a minus sign
+    where a larger c means less information (noise), so that the uninformed branch always lives at
+    small t.
     """
 
-    def __init__(self, model: Model, rule: Rule, control: str, fixed: dict[str, float], one_set: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        rule: Rule,
+        control: str,
+        fixed: dict[str, float],
+        one_set: int | None = None,
+    ) -> None:
         self.one_set = one_set
         self.model, self.rule, self.control, self.fixed = model, rule, control, fixed
         quantity = next(q for q in model.controls if q.name == control)
@@ -100,16 +120,23 @@ class Line:
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self._log = np.array([q.logarithmic for q in model.overlaps])
         self._slice = compiled_slice(model, rule, control, one_set is not None)
-        self._seen: dict[tuple[bytes, float], Slice] = {}  # of this line, which lives for one search
+        self._seen: dict[
+            tuple[bytes, float], Slice
+        ] = {}  # of this line, which lives for one search
 
     def finer(self) -> Line:
         return Line(self.model, self.rule.finer(), self.control, self.fixed)
 
     def uncertainty(self, number: Callable[[Line], float]) -> float:
-        """Error of ``number(self)``: its shift under a finer rule, or twice its standard error over the scrambled sets."""
+        """Error of ``number(self)``: its shift under a finer rule, or twice its standard error over
+        the scrambled sets.
+        """
         if not self.model.scrambled:
             return SAFETY * abs(number(self.finer()) - number(self))
-        sets = [number(Line(self.model, self.rule, self.control, self.fixed, k)) for k in range(self.rule.scrambles)]
+        sets = [
+            number(Line(self.model, self.rule, self.control, self.fixed, k))
+            for k in range(self.rule.scrambles)
+        ]
         return float(standard_error(np.array(sets)))
 
     def level(self, c: float) -> float:
@@ -145,7 +172,9 @@ class Line:
         return np.where(self._log, x, 1.0)
 
     def field(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """H and dH/du, H = F - x, or log F - log x of a logarithmic overlap; NaN outside the domain of the overlaps."""
+        """H and dH/du, H = F - x, or log F - log x of a logarithmic overlap; NaN outside the domain
+        of the overlaps.
+        """
         x, c = self.overlaps(u), self.value(u[-1])
         n = len(x)
         if not (np.all(x >= self.low - EDGE) and np.all(x <= self.high + EDGE)):
@@ -155,16 +184,26 @@ class Line:
         image = np.where(self._log & ~(here.update > 0), np.nan, here.update)
         gap = np.where(self._log, np.log(np.where(self._log, image, 1.0)) - u[:-1], image - x)
         unit = self.stretch(image)[:, None]
-        return gap, np.column_stack([here.slope / unit * self.stretch(x) - np.eye(n), rate * here.drift[:, None] / unit])
+        return gap, np.column_stack(
+            [here.slope / unit * self.stretch(x) - np.eye(n), rate * here.drift[:, None] / unit]
+        )
 
     def room(self, u: np.ndarray) -> np.ndarray:
-        """How far one step along a curve may go: overlaps vary on the scale of their distance to an end of their range."""
+        """How far one step along a curve may go: overlaps vary on the scale of their distance to an
+        end of their range.
+        """
         x = self.overlaps(u)
         distance = np.minimum(x - self.low, self.high - x)
-        return np.append(np.where(self._log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf)
+        return np.append(
+            np.where(self._log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf
+        )
 
-    def settle(self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000) -> np.ndarray | None:
-        """Plain iteration from ``x0`` until max|F(x) - x| <= tol, relative to x where it is logarithmic; None if that is not met."""
+    def settle(
+        self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000
+    ) -> np.ndarray | None:
+        """Plain iteration from ``x0`` until max|F(x) - x| <= tol, relative to x where it is
+        logarithmic; None if that is not met.
+        """
         x = np.asarray(x0, dtype=float)
         for _ in range(most):
             update = self.at(x, c).update
@@ -180,10 +219,18 @@ class Line:
         hats = [q.symbol for q in self.model.conjugates]
         equations = derived(self.model, "exact")
         responses = Lowered(
-            {q.name: equations[q.symbol] for q in self.model.overlaps}, hats, [q.symbol for q in self.model.controls], self.model.name, self.rule
+            {q.name: equations[q.symbol] for q in self.model.overlaps},
+            hats,
+            [q.symbol for q in self.model.controls],
+            self.model.name,
+            self.rule,
         )
         binding = {q.symbol: self.fixed.get(q.name, 1.0) for q in self.model.controls}
         with double_precision():
-            x = np.array([float(v) for v in responses.bind(jnp.zeros(len(hats)), binding)(None).values()])
-        inside = np.clip(np.where(np.abs(x - self.low) <= ROUNDING, self.low, x), self.low, self.high)
+            x = np.array(
+                [float(v) for v in responses.bind(jnp.zeros(len(hats)), binding)(None).values()]
+            )
+        inside = np.clip(
+            np.where(np.abs(x - self.low) <= ROUNDING, self.low, x), self.low, self.high
+        )
         return np.where(np.abs(inside - x) <= EDGE, inside, x)  # rounding must not leave the domain

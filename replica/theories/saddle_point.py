@@ -1,7 +1,7 @@
 """A model compiled at one rule: start and controls in, a solved and judged point out.
 
-Nothing about a point is decided in Python, so one compilation serves a single solve and a whole grid.
-Each model is compiled once per rule and setting of the solver; controls are traced arguments.
+Nothing about a point is decided in Python, so one compilation serves a single solve and a whole
+grid. Each model is compiled once per rule and setting of the solver; controls are traced arguments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Settings:
     tol : float
         On the undamped residual max|F(x) - x|.
     accuracy : float or None
-        Largest error of an overlap that is still called resolved; None takes the model's own default.
+        Largest error of an overlap that is still called resolved; None takes the model's own
+        default.
     max_steps : int
         Evaluations of the map.
     damping : float
@@ -52,9 +53,11 @@ class Settings:
 
 
 class Point(NamedTuple):
-    """One solved point as arrays; error arrays match ``x`` and the order of the model's observables.
+    """One solved point as arrays; error arrays match ``x`` and the order of the model's
+    observables.
 
-    ``unresolved`` is the part of ``error_x`` that finer node sets would remove (the rest is the residual's).
+    ``unresolved`` is the part of ``error_x`` that finer node sets would remove (the rest is the
+    residual's).
     """
 
     x: jax.Array
@@ -73,7 +76,9 @@ class Point(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything a model defines at given overlaps: conjugates, update F(x), Phi, observables, dF/dx."""
+    """Everything a model defines at given overlaps: conjugates, update F(x), Phi, observables,
+    dF/dx.
+    """
 
     hats: jax.Array
     update: jax.Array
@@ -91,7 +96,8 @@ class Problem:
     rule : Rule
     route : {"exact", "sampled"}
     one_set : bool
-        Whether the last control says which of the scrambled sets is used (in the sampled route it always does).
+        Whether the last control says which of the scrambled sets is used (in the sampled route it
+        always does).
     """
 
     def __init__(self, model: Model, rule: Rule, route: str, one_set: bool = False) -> None:
@@ -100,7 +106,9 @@ class Problem:
         assert rewrite is not None
         equations = derived(model, route)
         x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
-        self.controls = [q.symbol for q in model.controls] + [SCRAMBLE] * (route == "sampled" or one_set)
+        self.controls = [q.symbol for q in model.controls] + [SCRAMBLE] * (
+            route == "sampled" or one_set
+        )
         slope_x = jacobian(equations, x, h or x)
         slope_h = jacobian(equations, h, x) if h else sp.zeros(0, 0)
 
@@ -122,7 +130,9 @@ class Problem:
 
     def at_infinity(self, c: jax.Array) -> jax.Array:
         """Whether the optimum is a limit at infinite scale."""
-        condition = Lowered({"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule)
+        condition = Lowered(
+            {"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule
+        )
         return condition.bind(jnp.zeros(0), self._binding(c))(None)["value"] > 0
 
     def _binding(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
@@ -156,17 +166,28 @@ class Problem:
         slope = _stack(self._slope.bind(x, binding)(None)).reshape(n, n)
         value = self._value.bind(x, binding)(None)["value"]
         if self.is_objective:
-            return State(jnp.zeros(0), x - forces, value, self.observables(c, x), jnp.eye(n) - slope)
+            return State(
+                jnp.zeros(0), x - forces, value, self.observables(c, x), jnp.eye(n) - slope
+            )
         prior = self._prior.bind(forces, binding)(None)
-        total = value + prior.pop("value") + self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
+        total = (
+            value
+            + prior.pop("value")
+            + self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
+        )
         update = _stack(self._responses.bind(forces, binding)(None))
-        return State(forces, update, total, self.observables(c, x), _stack(prior).reshape(n, n) @ slope)
+        return State(
+            forces, update, total, self.observables(c, x), _stack(prior).reshape(n, n) @ slope
+        )
 
     def values(self, c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Conjugates, free energy and observables at ``x``, without slopes."""
         binding = self._binding(c)
         forces = _stack(self._forces.bind(x, binding)(None))
-        total = self._value.bind(x, binding)(None)["value"] + self._prior.bind(forces, binding)(None)["value"]
+        total = (
+            self._value.bind(x, binding)(None)["value"]
+            + self._prior.bind(forces, binding)(None)["value"]
+        )
         total += self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
         return forces, total, self.observables(c, x)
 
@@ -197,42 +218,65 @@ def problem(model: Model, rule: Rule, route: str) -> Problem:
 
 def box(model: Model) -> Box:
     """The domain of the overlaps."""
-    return Box(jnp.array([q.low for q in model.overlaps]), jnp.array([q.high for q in model.overlaps]))
+    return Box(
+        jnp.array([q.low for q in model.overlaps]), jnp.array([q.high for q in model.overlaps])
+    )
 
 
 @cache
-def point_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.Array, jax.Array], Point]:
+def point_solver(
+    model: Model, rule: Rule, settings: Settings
+) -> Callable[[jax.Array, jax.Array], Point]:
     """A function (start x0, controls c) -> Point, to be jitted or mapped over points."""
     if model.scrambled:
         return _scrambled_solver(model, rule, settings)
-    coarse, fine = problem(model, rule, settings.route), problem(model, rule.finer(), settings.route)
+    coarse, fine = (
+        problem(model, rule, settings.route),
+        problem(model, rule.finer(), settings.route),
+    )
     domain = box(model)
 
     def solve(x0: jax.Array, c: jax.Array) -> Point:
         end = _iterate(coarse, x0, c, settings, domain)
-        status = jnp.where(coarse.at_infinity(c), Status.INFINITE_SCALE.code, end.status) if model.infinite_scale is not sp.false else end.status
+        status = (
+            jnp.where(coarse.at_infinity(c), Status.INFINITE_SCALE.code, end.status)
+            if model.infinite_scale is not sp.false
+            else end.status
+        )
         state = coarse.state(c, end.x)
-        # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at x'.
+        # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at
+        # x'.
         update = fine.update(c, end.x)(end.x)
         moved = end.x + _newton_step(state.slope, update - end.x)
         better = fine.state(c, jnp.clip(moved, domain.low, domain.high))
         unresolved = SAFETY * jnp.abs(_newton_step(state.slope, update - state.update))
         error_x = unresolved + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
         return Point(
-            end.x, state.hats, state.free_energy, state.observables, end.residual, end.steps, status,
-            spectral_radius(state.slope), error_x, _error(better.hats, state.hats), _error(better.free_energy, state.free_energy),
+            end.x,
+            state.hats,
+            state.free_energy,
+            state.observables,
+            end.residual,
+            end.steps,
+            status,
+            spectral_radius(state.slope),
+            error_x,
+            _error(better.hats, state.hats),
+            _error(better.free_energy, state.free_energy),
             _error(better.observables, state.observables),
             jnp.max(unresolved, initial=0.0),
-        )  # fmt: skip
+        )
 
     return solve
 
 
-def _scrambled_solver(model: Model, rule: Rule, settings: Settings) -> Callable[[jax.Array, jax.Array], Point]:
+def _scrambled_solver(
+    model: Model, rule: Rule, settings: Settings
+) -> Callable[[jax.Array, jax.Array], Point]:
     """The same for averages over sets of samples: the map is their mean, the error its spread.
 
-    With F_s the map of set s, the fixed point of that set alone is x_s = x + (1 - J)^{-1} (F_s(x) - F(x)) to first order;
-    everything at the x_s gives twice the standard error.
+    With F_s the map of set s, the fixed point of that set alone is x_s = x + (1 - J)^{-1} (F_s(x) -
+    F(x)) to first order; everything at the x_s gives twice the standard error.
     """
     every, domain = problem(model, rule, settings.route), box(model)
     one = Problem(model, rule, settings.route, one_set=True)
@@ -247,14 +291,26 @@ def _scrambled_solver(model: Model, rule: Rule, settings: Settings) -> Callable[
             return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
 
         shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(rule.scrambles, dtype=float))
-        unresolved = standard_error(shift) + propagate(state.slope, jnp.full_like(end.x, WITHIN_SAMPLE))
+        unresolved = standard_error(shift) + propagate(
+            state.slope, jnp.full_like(end.x, WITHIN_SAMPLE)
+        )
         left = propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
         values = (state.hats, state.free_energy, state.observables)
-        errors = (standard_error(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean)) for v, mean in zip((hats, phi, seen), values, strict=True))
+        errors = (
+            standard_error(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean))
+            for v, mean in zip((hats, phi, seen), values, strict=True)
+        )
         return Point(
-            end.x, *values, end.residual, end.steps, end.status, spectral_radius(state.slope),
-            unresolved + left, *errors, jnp.max(unresolved, initial=0.0),
-        )  # fmt: skip
+            end.x,
+            *values,
+            end.residual,
+            end.steps,
+            end.status,
+            spectral_radius(state.slope),
+            unresolved + left,
+            *errors,
+            jnp.max(unresolved, initial=0.0),
+        )
 
     return solve
 
@@ -268,14 +324,28 @@ def standard_error(per_set: jax.Array | np.ndarray) -> jax.Array:
     return 2 * jnp.std(per_set, axis=0, ddof=1) / jnp.sqrt(per_set.shape[0])
 
 
-def _iterate(problem: Problem, x0: jax.Array, c: jax.Array, settings: Settings, domain: Box) -> Iteration:
+def _iterate(
+    problem: Problem, x0: jax.Array, c: jax.Array, settings: Settings, domain: Box
+) -> Iteration:
     if x0.shape[0] == 0:
-        return Iteration(x0, x0, jnp.asarray(0.0), jnp.asarray(1), jnp.asarray(Status.SUCCESSFUL.code))
+        return Iteration(
+            x0, x0, jnp.asarray(0.0), jnp.asarray(1), jnp.asarray(Status.SUCCESSFUL.code)
+        )
     if problem.is_objective:
         gradient = problem.conjugates(c, x0)
-        return minimise(problem.objective(c, x0), gradient, x0, tol=settings.tol, max_steps=256, box=domain)
+        return minimise(
+            problem.objective(c, x0), gradient, x0, tol=settings.tol, max_steps=256, box=domain
+        )
     f = problem.update(c, x0)
-    return follow(f, x0, tol=settings.tol, max_steps=settings.max_steps, damping=settings.damping, box=domain, polish=settings.polish)
+    return follow(
+        f,
+        x0,
+        tol=settings.tol,
+        max_steps=settings.max_steps,
+        damping=settings.damping,
+        box=domain,
+        polish=settings.polish,
+    )
 
 
 def _newton_step(slope: jax.Array, defect: jax.Array) -> jax.Array:

@@ -4,10 +4,11 @@ With eps = argmax_l (omega_l + s e_l) and iid noises e of distribution function 
 
     P_l(omega) = int du f(u - h_l) prod_{j != l} F(u - h_j),     h = omega/s.
 
-The noise s e = sqrt(V) t + G/nu, with t Gaussian and G Gumbel, makes it the mean of softmax(nu chi)_l over chi ~ N(omega, V);
-nu = inf leaves the Gaussian alone. One trapezoid in u, around the largest h, serves all l at a cost linear in L, in the
-log domain: at V -> 0 the h spread without bound and P_l becomes an indicator. The law depends on the h through smooth
-functions alone and no location is drawn. Source: theory.md section 4.
+The noise s e = sqrt(V) t + G/nu, with t Gaussian and G Gumbel, makes it the mean of softmax(nu
+chi)_l over chi ~ N(omega, V); nu = inf leaves the Gaussian alone. One trapezoid in u, around the
+largest h, serves all l at a cost linear in L, in the log domain: at V -> 0 the h spread without
+bound and P_l becomes an indicator. The law depends on the h through smooth functions alone and no
+location is drawn. Source: theory.md section 4.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ GUMBEL_VARIANCE = np.pi**2 / 6
 SMALLEST = 1e-14
 """Variances below it are rounding of 1 - q."""
 LOCATIONS = 16
-"""Locations whose sum is explicit; beyond, the best half of them and representatives of the other tokens."""
+"""Locations whose sum is explicit; beyond, the best half of them and representatives of the other
+tokens.
+"""
 TABLE = np.arange(LEFT - 0.2, 40.0, 0.03)
 
 
 class Noise(NamedTuple):
-    """The law of the scaled noise: keys are multiplied by ``rate`` = 1/s; ``table`` holds log F, log(f/F), f'/f."""
+    """The law of the scaled noise: keys are multiplied by ``rate`` = 1/s; ``table`` holds log F,
+    log(f/F), f'/f.
+    """
 
     rate: jax.Array
     gaussian: jax.Array
@@ -41,17 +46,26 @@ class Noise(NamedTuple):
 
 
 def noise(variance: jax.Array, nu: jax.Array) -> Noise:
-    """The noise of N(omega, variance) keys and strength nu (0 and inf included), in units of its deviation."""
+    """The noise of N(omega, variance) keys and strength nu (0 and inf included), in units of its
+    deviation.
+    """
     variance = jnp.maximum(variance, SMALLEST)
     gaussian = jnp.isinf(nu)
     finite = jnp.where(gaussian, 1.0, nu)
     norm = jnp.sqrt(finite**2 * variance + GUMBEL_VARIANCE)
     rate = jnp.where(gaussian, 1 / jnp.sqrt(variance), finite / norm)
-    # Each mean over the smoother part, which spans at most the scale of the sharper: neither denominator is small where it is used.
+    # Each mean over the smoother part, which spans at most the scale of the sharper: neither
+    # denominator is small where it is used.
     a, b = finite * jnp.sqrt(variance) / norm, 1 / norm
     wide = a**2 > 0.5
     case = jnp.where(gaussian, 2, jnp.where(wide, 1, 0))
-    return Noise(rate, gaussian, jax.lax.switch(case, (_over_gaussian, _over_gumbel, lambda *_: jnp.zeros((len(TABLE), 3))), a, b))
+    return Noise(
+        rate,
+        gaussian,
+        jax.lax.switch(
+            case, (_over_gaussian, _over_gumbel, lambda *_: jnp.zeros((len(TABLE), 3))), a, b
+        ),
+    )
 
 
 def _over_gumbel(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -74,7 +88,10 @@ def _over_gaussian(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _rows(log_distribution: jax.Array, log_density: jax.Array, slope: jax.Array) -> jax.Array:
     log_f, log_big = jsp.logsumexp(log_density, axis=1), jsp.logsumexp(log_distribution, axis=1)
-    return jnp.stack([log_big, log_f - log_big, jnp.sum(jax.nn.softmax(log_density, axis=1) * slope, axis=1)], axis=1)
+    return jnp.stack(
+        [log_big, log_f - log_big, jnp.sum(jax.nn.softmax(log_density, axis=1) * slope, axis=1)],
+        axis=1,
+    )
 
 
 def _law_at(noise: Noise, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -93,8 +110,16 @@ def _interpolated(table: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array,
     place = (jnp.clip(x, LEFT, TABLE[-3]) - TABLE[0]) / step
     i = jax.lax.stop_gradient(jnp.floor(place)).astype(int)
     r = place - i
-    basis = (-r * (r - 1) * (r - 2) / 6, (r * r - 1) * (r - 2) / 2, -r * (r + 1) * (r - 2) / 2, r * (r * r - 1) / 6)
-    log_big, log_ratio, slope = (jnp.sum(jnp.stack([w * table[i + k - 1, c] for k, w in enumerate(basis)]), axis=0) for c in range(3))
+    basis = (
+        -r * (r - 1) * (r - 2) / 6,
+        (r * r - 1) * (r - 2) / 2,
+        -r * (r + 1) * (r - 2) / 2,
+        r * (r * r - 1) / 6,
+    )
+    log_big, log_ratio, slope = (
+        jnp.sum(jnp.stack([w * table[i + k - 1, c] for k, w in enumerate(basis)]), axis=0)
+        for c in range(3)
+    )
     return log_big, log_ratio + jnp.maximum(x - TABLE[-3], 0.0) * slope, slope
 
 
@@ -102,7 +127,9 @@ def _interpolated(table: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array,
 
 
 class Points(NamedTuple):
-    """Scrambled Sobol sets: uniforms for the keys, Gaussians for the values and the label noise; set first, sample second."""
+    """Scrambled Sobol sets: uniforms for the keys, Gaussians for the values and the label noise;
+    set first, sample second.
+    """
 
     keys: np.ndarray
     values: np.ndarray
@@ -115,7 +142,9 @@ def base_points(tokens: int, log2_n: int, sets: int, seed: int) -> Points:
     from scipy.stats import qmc  # 0.9 s to import, needed by samples alone
 
     def one(k: int) -> np.ndarray:
-        return qmc.Sobol(2 * tokens + 1, scramble=True, rng=np.random.default_rng([seed, k])).random_base2(log2_n)
+        return qmc.Sobol(
+            2 * tokens + 1, scramble=True, rng=np.random.default_rng([seed, k])
+        ).random_base2(log2_n)
 
     uniform = np.clip(np.stack([one(k) for k in range(sets)]), 1e-16, 1 - 1e-16)
     gaussian = scipy.special.ndtri(uniform[:, :, tokens:])
@@ -137,11 +166,14 @@ class Planted(NamedTuple):
     value_score: jax.Array
 
 
-def sorted_keys(uniform: jax.Array, count: jax.Array, width: jax.Array) -> tuple[jax.Array, jax.Array]:
+def sorted_keys(
+    uniform: jax.Array, count: jax.Array, width: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Standard Gaussian keys, the largest few first and in order, and the weight of each sample.
 
-    The gap between the first two is drawn uniformly in its logarithm down to ``width`` (in units of its own scale):
-    what a narrow noise sees are near ties, which plain sampling meets with probability ~ width only.
+    The gap between the first two is drawn uniformly in its logarithm down to ``width`` (in units of
+    its own scale): what a narrow noise sees are near ties, which plain sampling meets with
+    probability ~ width only.
     """
     tokens = uniform.shape[1]
     ordered = _ordered(tokens)
@@ -149,7 +181,10 @@ def sorted_keys(uniform: jax.Array, count: jax.Array, width: jax.Array) -> tuple
     if tokens > 1:
         rate = jnp.log1p(1 / width)
         gap = width * jnp.expm1(rate * uniform[:, 1])
-        weight, uniform = jnp.where(count > 1, (width + gap) * rate, 1.0), uniform.at[:, 1].set(1 - gap)
+        weight, uniform = (
+            jnp.where(count > 1, (width + gap) * rate, 1.0),
+            uniform.at[:, 1].set(1 - gap),
+        )
     left = jnp.maximum(count - jnp.arange(ordered), 1.0)  # tokens not yet placed
     chain = jnp.cumsum(jnp.log(uniform[:, :ordered]) / left, axis=1)
     others = chain[:, -1:] + jnp.log(uniform[:, ordered:])
@@ -158,7 +193,9 @@ def sorted_keys(uniform: jax.Array, count: jax.Array, width: jax.Array) -> tuple
 
 
 def near_tie(count: jax.Array, spread: jax.Array) -> jax.Array:
-    """The gap of the two largest of ``count`` keys of deviation ``spread`` (in units of the noise) that noise can bridge, as a quantile."""
+    """The gap of the two largest of ``count`` keys of deviation ``spread`` (in units of the noise)
+    that noise can bridge, as a quantile.
+    """
     return 0.7 * jnp.sqrt(1 + 2 * jnp.log(count)) / jnp.maximum(spread, 1e-3)
 
 
@@ -168,15 +205,26 @@ def _ordered(tokens: int) -> int:
 
 
 def _multiplicity(tokens: int, count: jax.Array) -> jax.Array:
-    """How many locations each explicit one stands for: 1, or its share of those that are not sorted; 0 beyond ``count``."""
+    """How many locations each explicit one stands for: 1, or its share of those that are not
+    sorted; 0 beyond ``count``.
+    """
     ordered, explicit = _ordered(tokens), min(tokens, LOCATIONS)
     place = jnp.arange(explicit)
     share = (count - ordered) / jnp.maximum(jnp.minimum(count, explicit) - ordered, 1.0)
     return jnp.where(place < count, jnp.where(place < ordered, 1.0, share), 0.0)
 
 
-def planted(points: Points, count: jax.Array, law: Noise, q_k: jax.Array, q_v: jax.Array, width: jax.Array, nodes: int) -> Planted:
-    """Samples of ``count`` keys N(0, q_k) and values N(0, q_v), located by ``law``, labelled with variance ``width``.
+def planted(
+    points: Points,
+    count: jax.Array,
+    law: Noise,
+    q_k: jax.Array,
+    q_v: jax.Array,
+    width: jax.Array,
+    nodes: int,
+) -> Planted:
+    """Samples of ``count`` keys N(0, q_k) and values N(0, q_v), located by ``law``, labelled with
+    variance ``width``.
 
     Every location is summed with its probability: nothing jumps as the overlaps move.
     """
@@ -197,7 +245,9 @@ def planted(points: Points, count: jax.Array, law: Noise, q_k: jax.Array, q_v: j
 
 
 class Scored(NamedTuple):
-    """log Z at E labels of each of n samples, the probabilities of the locations, and d log Z/d omega; shapes as in ``Planted``."""
+    """log Z at E labels of each of n samples, the probabilities of the locations, and d log Z/d
+    omega; shapes as in ``Planted``.
+    """
 
     log_z: jax.Array
     probability: jax.Array
@@ -206,9 +256,18 @@ class Scored(NamedTuple):
 
 
 def scored(
-    law: Noise, h: jax.Array, fields: jax.Array, label: jax.Array, width: jax.Array, present: jax.Array, nodes: int, top: jax.Array
-) -> Scored:  # fmt: skip
-    """Keys ``h`` (n, L) in units of the noise, ``top`` (n, 1) the largest of each sample, values ``fields`` (n, L) and labels (n, E)."""
+    law: Noise,
+    h: jax.Array,
+    fields: jax.Array,
+    label: jax.Array,
+    width: jax.Array,
+    present: jax.Array,
+    nodes: int,
+    top: jax.Array,
+) -> Scored:
+    """Keys ``h`` (n, L) in units of the noise, ``top`` (n, 1) the largest of each sample, values
+    ``fields`` (n, L) and labels (n, E).
+    """
     winners, loss, gain, log_p = _winning(law, h, present, nodes, top)
     miss = label[:, :, None] - fields[:, None, :]
     exponent = log_p[:, None, :] - miss**2 / (2 * width)
@@ -216,11 +275,17 @@ def scored(
     s = jnp.exp(exponent - log_z[:, :, None])
     maximum = jnp.einsum("nel,nlu->neu", s, winners)  # law of the noisy maximum given y
     key_score = law.rate * (s * gain[:, None, :] - jnp.einsum("neu,nlu->nel", maximum, loss))
-    return Scored(log_z - jnp.log(2 * jnp.pi * width) / 2, jnp.exp(log_p), key_score, s * miss / width)
+    return Scored(
+        log_z - jnp.log(2 * jnp.pi * width) / 2, jnp.exp(log_p), key_score, s * miss / width
+    )
 
 
-def _winning(law: Noise, h: jax.Array, present: jax.Array, nodes: int, top: jax.Array) -> tuple[jax.Array, ...]:
-    """For scaled keys (n, L): the law of the maximum if l wins (n, L, nodes), f/F there, the mean of f/F - f'/f, and log P_l."""
+def _winning(
+    law: Noise, h: jax.Array, present: jax.Array, nodes: int, top: jax.Array
+) -> tuple[jax.Array, ...]:
+    """For scaled keys (n, L): the law of the maximum if l wins (n, L, nodes), f/F there, the mean
+    of f/F - f'/f, and log P_l.
+    """
     right = jnp.where(law.gaussian, RIGHT_GAUSSIAN, RIGHT_GUMBEL)
     u = LEFT + (right - LEFT) * jnp.linspace(0.0, 1.0, nodes)
     x = (top - h)[:, :, None] + u

@@ -1,15 +1,18 @@
-r"""Proximal minimisation for attention, batched over samples, with the value fields eliminated exactly.
+r"""Proximal minimisation for attention, batched over samples, with the value fields eliminated
+exactly.
 
     min_{chi,z} |chi - omega_k|^2/(2 V_k) + |z - omega_v|^2/(2 V_v) + (1/2)(y - s(chi).z)^2
       = min_chi h(chi),   h = |chi - omega_k|^2/(2 V_k) + (1/2)(y - s.omega_v)^2/(1 + V_v |s|^2)
     z = omega_v + V_v r s,   r = (y - s.omega_v)/(1 + V_v |s|^2)
 
-Arrays are (L, n): tokens first, samples last, so that the small linear algebra in L is unrolled and every
-operation runs along the samples. Newton steps on h are regularised, (H + tau)^{-1} grad h, tau rising where
-H is not positive or h does not fall and vanishing near a minimum (quadratic convergence). Source: theory.md section 5.
+Arrays are (L, n): tokens first, samples last, so that the small linear algebra in L is unrolled and
+every operation runs along the samples. Newton steps on h are regularised, (H + tau)^{-1} grad h,
+tau rising where H is not positive or h does not fall and vanishing near a minimum (quadratic
+convergence). Source: theory.md section 5.
 
-Where sigma bends at a kink in each chi_l (relu), a step that crosses it stops there, and a token between two slopes that
-both lead back to the kink is held: its gradient counts as zero and it does not move.
+Where sigma bends at a kink in each chi_l (relu), a step that crosses it stops there, and a token
+between two slopes that both lead back to the kink is held: its gradient counts as zero and it does
+not move.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ import jax.numpy as jnp
 
 
 class Attention(NamedTuple):
-    """``weight``: chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens; ``kinks``: where it bends in each chi_l."""
+    """``weight``: chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens;
+    ``kinks``: where it bends in each chi_l.
+    """
 
     weight: Callable[[jax.Array, jax.Array], jax.Array]
     kinks: tuple[jax.Array | float, ...] = ()
@@ -32,7 +37,8 @@ class Attention(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """What a proximal problem is posed with: centres (L, n), label (n,), the two widths, and which tokens there are (L, n).
+    """What a proximal problem is posed with: centres (L, n), label (n,), the two widths, and which
+    tokens there are (L, n).
 
     An absent token has sigma = 0, so its minimiser is its centre and its force is zero.
     """
@@ -46,11 +52,18 @@ class Channel(NamedTuple):
 
     def of(self, samples: jax.Array) -> Channel:
         """The problems of some samples."""
-        return self._replace(key=self.key[:, samples], value=self.value[:, samples], label=self.label[samples], present=self.present[:, samples])
+        return self._replace(
+            key=self.key[:, samples],
+            value=self.value[:, samples],
+            label=self.label[samples],
+            present=self.present[:, samples],
+        )
 
 
 class Descent(NamedTuple):
-    """State of the minimisation: chi (L, n), h (n,), its gradient (L, n) and Hessian (L, L, n), tau (n,), steps."""
+    """State of the minimisation: chi (L, n), h (n,), its gradient (L, n) and Hessian (L, L, n), tau
+    (n,), steps.
+    """
 
     chi: jax.Array
     height: jax.Array
@@ -61,14 +74,18 @@ class Descent(NamedTuple):
 
 
 TOLERANCE = 1e-11
-"""On V_k max|grad h|, the distance in chi that a gradient step would move, relative to 1 + max|chi|."""
+"""On V_k max|grad h|, the distance in chi that a gradient step would move, relative to 1 +
+max|chi|.
+"""
 
 
 def reduced(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     """h(chi), shape (n,)."""
     s = attend(chi, at.present)
     residual = at.label - jnp.sum(s * at.value, axis=0)
-    return jnp.sum((chi - at.key) ** 2, axis=0) / (2 * at.key_width) + residual**2 / (2 * (1 + at.value_width * jnp.sum(s**2, axis=0)))
+    return jnp.sum((chi - at.key) ** 2, axis=0) / (2 * at.key_width) + residual**2 / (
+        2 * (1 + at.value_width * jnp.sum(s**2, axis=0))
+    )
 
 
 def values(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
@@ -78,8 +95,12 @@ def values(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     return at.value + at.value_width * r * s
 
 
-def _expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """h, gradient and Hessian. Samples do not interact, so one tangent per token serves all of them."""
+def _expand(
+    attend: Attention, at: Channel, chi: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """h, gradient and Hessian. Samples do not interact, so one tangent per token serves all of
+    them.
+    """
 
     def total(c: jax.Array) -> tuple[jax.Array, jax.Array]:
         height = reduced(attend, at, c)
@@ -94,9 +115,11 @@ def _expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, 
 
 
 def _sides(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where to expand, a hair off the kinks on the side that leads down, and which tokens are held, (L, n) each.
+    """Where to expand, a hair off the kinks on the side that leads down, and which tokens are held,
+    (L, n) each.
 
-    The one-sided slope in chi_l depends on the other tokens continuously, so that one shift of all of them gives every slope.
+    The one-sided slope in chi_l depends on the other tokens continuously, so that one shift of all
+    of them gives every slope.
     """
     hair, held, shift = 1e-9, jnp.zeros(chi.shape, dtype=bool), jnp.zeros_like(chi)
     for kink in attend.kinks:
@@ -112,7 +135,9 @@ def _sides(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, j
     return chi + jnp.where(held, 0.0, shift), held
 
 
-def expand(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def expand(
+    attend: Attention, at: Channel, chi: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """h, gradient and Hessian, with held tokens taken out."""
     if not attend.kinks:
         return _expand(attend, at, chi)
@@ -130,7 +155,9 @@ def _stopped(attend: Attention, chi: jax.Array, trial: jax.Array) -> jax.Array:
 
 
 def solve_spd(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """matrix^{-1} right by L D L^T along the last axis, (L, L, n) and (L, n); and where all pivots are positive."""
+    """matrix^{-1} right by L D L^T along the last axis, (L, L, n) and (L, n); and where all pivots
+    are positive.
+    """
     size = right.shape[0]
     lower: list[list[jax.Array]] = [[] for _ in range(size)]
     pivots: list[jax.Array] = []
@@ -140,7 +167,10 @@ def solve_spd(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array
         positive &= pivot > 0
         pivots.append(jnp.where(pivot > 0, pivot, 1.0))
         for i in range(j + 1, size):
-            lower[i].append((matrix[i, j] - sum(lower[i][k] * lower[j][k] * pivots[k] for k in range(j))) / pivots[j])
+            lower[i].append(
+                (matrix[i, j] - sum(lower[i][k] * lower[j][k] * pivots[k] for k in range(j)))
+                / pivots[j]
+            )
     x: list[jax.Array] = []
     for i in range(size):
         x.append(right[i] - sum(lower[i][k] * x[k] for k in range(i)))
@@ -152,11 +182,23 @@ def solve_spd(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array
 
 def error(at: Channel, state: Descent) -> jax.Array:
     """V_k max_l |grad h| relative to 1 + max|chi|, shape (n,)."""
-    return at.key_width * jnp.max(jnp.abs(state.gradient), axis=0) / (1 + jnp.max(jnp.abs(state.chi), axis=0))
+    return (
+        at.key_width
+        * jnp.max(jnp.abs(state.gradient), axis=0)
+        / (1 + jnp.max(jnp.abs(state.chi), axis=0))
+    )
 
 
-def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60, tolerance: float = TOLERANCE) -> Descent:
-    """The local minimum of h in whose valley ``chi`` lies; samples that have converged stay where they are."""
+def descend(
+    attend: Attention,
+    at: Channel,
+    chi: jax.Array,
+    max_steps: int = 60,
+    tolerance: float = TOLERANCE,
+) -> Descent:
+    """The local minimum of h in whose valley ``chi`` lies; samples that have converged stay where
+    they are.
+    """
     unit = 1 / at.key_width
 
     def step(now: Descent) -> Descent:
@@ -174,7 +216,9 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
         kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, now)
         eased = jnp.where(now.tau > 1e-3 * unit, now.tau / 10, 0.0)
         raised = jnp.maximum(5 * now.tau, 0.1 * unit)
-        return kept._replace(tau=jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), steps=now.steps + 1)
+        return kept._replace(
+            tau=jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), steps=now.steps + 1
+        )
 
     def running(now: Descent) -> jax.Array:
         return (now.steps < max_steps) & jnp.any(error(at, now) > tolerance)
@@ -184,11 +228,15 @@ def descend(attend: Attention, at: Channel, chi: jax.Array, max_steps: int = 60,
 
 
 def responsive(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
-    """``chi``, a minimiser, as a differentiable function of the channel: one Newton step whose Hessian is held constant."""
+    """``chi``, a minimiser, as a differentiable function of the channel: one Newton step whose
+    Hessian is held constant.
+    """
     chi = jax.lax.stop_gradient(chi)
     fixed = jax.tree.map(jax.lax.stop_gradient, at)
     hessian = expand(attend, fixed, chi)[2]
-    beside, held = _sides(attend, fixed, chi) if attend.kinks else (chi, jnp.zeros(chi.shape, dtype=bool))
+    beside, held = (
+        _sides(attend, fixed, chi) if attend.kinks else (chi, jnp.zeros(chi.shape, dtype=bool))
+    )
 
     def total(c: jax.Array) -> jax.Array:
         return jnp.sum(reduced(attend, at, c))

@@ -1,4 +1,6 @@
-"""Averages over exchangeable tokens: the Laplace and Mellin routes against brute force, and Gaussian algebra."""
+"""Averages over exchangeable tokens: the Laplace and Mellin routes against brute force, and
+Gaussian algebra.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ import sympy as sp
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from equations.calculus.averages import LOG_PRIOR, Average, MellinIntegral, SampleAverage, TokenAverage
+from equations.calculus.averages import (
+    LOG_PRIOR,
+    Average,
+    MellinIntegral,
+    SampleAverage,
+    TokenAverage,
+)
 from equations.calculus.gaussian import close, condition, exponential_average, tilt
 from equations.calculus.special_functions import LogSumExp
 from equations.calculus.tokens import LogTime, NotExchangeable, laplace, mellin, sampled
@@ -31,14 +39,24 @@ WINDOW = LogTime(8 * t + 4, 45)
 
 
 def tokens(body: sp.Expr, common: bool = True) -> TokenAverage:
-    """E[body], w_1 ~ N(1/2 + y/4, t), other w_l ~ N(0, t), y ~ N(0, 1/2); without y, w_1 ~ N(1/2, t)."""
+    """E[body], w_1 ~ N(1/2 + y/4, t), other w_l ~ N(0, t), y ~ N(0, 1/2); without y, w_1 ~ N(1/2,
+    t).
+    """
     shared = [(y, 0, sp.Rational(1, 2))] if common else []
     mean = sp.Rational(1, 2) + (y / 4 if common else 0)
     return TokenAverage(body, l, L, shared, [(w, mean, t)], [(w, 0, t)])
 
 
-def brute(f: Callable[[np.ndarray], np.ndarray], length: int, variance: float, common: bool = True, n: int = 48) -> float:
-    """The same by a tensor Gauss-Hermite rule over (y, w_1..w_L); ``f`` takes w of shape (..., L)."""
+def brute(
+    f: Callable[[np.ndarray], np.ndarray],
+    length: int,
+    variance: float,
+    common: bool = True,
+    n: int = 48,
+) -> float:
+    """The same by a tensor Gauss-Hermite rule over (y, w_1..w_L); ``f`` takes w of
+    shape (..., L).
+    """
     nodes, weights = quadrature.gauss_hermite(n)
     axes = [nodes] * (length + 1)
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
@@ -54,9 +72,18 @@ S = sp.Sum(sp.exp(w[l]), (l, 1, L))
 BODIES: dict[str, tuple[sp.Expr, Callable[[np.ndarray], np.ndarray]]] = {
     "log sum": (LogSumExp(w[l], l, L), lambda u: np.log(np.exp(u).sum(-1))),
     "planted weight": (sp.exp(w[1]) / S, lambda u: np.exp(u[..., 0]) / np.exp(u).sum(-1)),
-    "squared weights": (sp.Sum(sp.exp(2 * w[l]), (l, 1, L)) / S**2, lambda u: (np.exp(2 * u) / np.exp(u).sum(-1, keepdims=True) ** 2).sum(-1)),
-    "weighted field": (sp.exp(w[1]) * w[1] / S, lambda u: np.exp(u[..., 0]) * u[..., 0] / np.exp(u).sum(-1)),
-    "sum of fields": (sp.Sum(w[l] * sp.exp(w[l]), (l, 1, L)) / S, lambda u: (u * np.exp(u)).sum(-1) / np.exp(u).sum(-1)),
+    "squared weights": (
+        sp.Sum(sp.exp(2 * w[l]), (l, 1, L)) / S**2,
+        lambda u: (np.exp(2 * u) / np.exp(u).sum(-1, keepdims=True) ** 2).sum(-1),
+    ),
+    "weighted field": (
+        sp.exp(w[1]) * w[1] / S,
+        lambda u: np.exp(u[..., 0]) * u[..., 0] / np.exp(u).sum(-1),
+    ),
+    "sum of fields": (
+        sp.Sum(w[l] * sp.exp(w[l]), (l, 1, L)) / S,
+        lambda u: (u * np.exp(u)).sum(-1) / np.exp(u).sum(-1),
+    ),
 }
 
 
@@ -68,7 +95,9 @@ def test_laplace_against_tensor_quadrature(name: str, length: int) -> None:
     expr = laplace(tokens(body), WINDOW)
     value = function([L, t], expr, Rule(gaussian=91))(float(length), 0.8)
     assert value == pytest.approx(exact, abs=2e-8)
-    assert function([L, t], mellin(expr, WINDOW), Rule(gaussian=91))(float(length), 0.8) == pytest.approx(exact, abs=2e-8)
+    assert function([L, t], mellin(expr, WINDOW), Rule(gaussian=91))(
+        float(length), 0.8
+    ) == pytest.approx(exact, abs=2e-8)
 
 
 @pytest.mark.parametrize("name", ["log sum", "squared weights"])
@@ -84,7 +113,9 @@ CLASSES = ((1, sp.Rational(1, 2)), (2, sp.Rational(1, 4)))
 
 @pytest.mark.parametrize("name", ["log sum", "planted weight", "squared weights"])
 def test_classes_of_tokens_against_tensor_quadrature(name: str) -> None:
-    """Three tokens of prior 1/2, 1/4, 1/4: the planted one is of either class with probability 1/2."""
+    """Three tokens of prior 1/2, 1/4, 1/4: the planted one is of either class with
+    probability 1/2.
+    """
     body, f = BODIES[name]
     with_prior = body.xreplace({w[i]: w[i] + LOG_PRIOR[i] for i in (1, l)})
     average = TokenAverage(with_prior, l, L, [], [(w, sp.Rational(1, 2), t)], [(w, 0, t)], CLASSES)
@@ -93,7 +124,9 @@ def test_classes_of_tokens_against_tensor_quadrature(name: str) -> None:
     expr = laplace(average, WINDOW)
     for form in (expr, mellin(expr, WINDOW)):
         assert function([L, t], form, Rule(gaussian=91))(3.0, 0.8) == pytest.approx(exact, abs=2e-8)
-    by_samples = function([L, t, SCRAMBLE], sampled(average), Rule(tokens=3, log2_samples=13, scrambles=1))(3.0, 0.8, 0)
+    by_samples = function(
+        [L, t, SCRAMBLE], sampled(average), Rule(tokens=3, log2_samples=13, scrambles=1)
+    )(3.0, 0.8, 0)
     assert by_samples == pytest.approx(exact, abs=2e-4)
 
 
@@ -103,7 +136,9 @@ def test_many_tokens_against_monte_carlo() -> None:
     fields = np.sqrt(0.8) * rng.normal(size=(100_000, 40))
     fields[:, 0] += 0.5 + np.sqrt(0.5) * rng.normal(size=100_000) / 4
     sample = np.log(np.exp(fields).sum(-1))
-    value = float(function([L, t], mellin(laplace(tokens(BODIES["log sum"][0]), WINDOW), WINDOW))(40.0, 0.8))
+    value = float(
+        function([L, t], mellin(laplace(tokens(BODIES["log sum"][0]), WINDOW), WINDOW))(40.0, 0.8)
+    )
     assert abs(value - sample.mean()) < 5 * sample.std() / np.sqrt(len(sample))
 
 
@@ -111,8 +146,12 @@ def test_sampled_route_agrees() -> None:
     """Explicit tokens, quasi-Monte Carlo: an independent route to the same number."""
     expr = sampled(tokens(BODIES["planted weight"][0]))
     assert isinstance(expr, SampleAverage)
-    lowered = Lowered({"value": expr}, [t], [L, SCRAMBLE], "test", Rule(tokens=3, log2_samples=13, scrambles=2))
-    values = [float(lowered.bind(jnp.array([0.8]), {L: 3.0, SCRAMBLE: k})(None)["value"]) for k in (0, 1)]
+    lowered = Lowered(
+        {"value": expr}, [t], [L, SCRAMBLE], "test", Rule(tokens=3, log2_samples=13, scrambles=2)
+    )
+    values = [
+        float(lowered.bind(jnp.array([0.8]), {L: 3.0, SCRAMBLE: k})(None)["value"]) for k in (0, 1)
+    ]
     exact = brute(BODIES["planted weight"][1], 3, 0.8, n=24)
     np.testing.assert_allclose(values, exact, atol=2e-4)
     assert values[0] != values[1]
@@ -122,7 +161,10 @@ def test_derivatives_of_the_routes_agree() -> None:
     """d/dt of the Laplace and of the Mellin form, and the difference quotient of brute force."""
     expr = laplace(tokens(BODIES["log sum"][0], common=False), WINDOW)
     h = 1e-4
-    exact = (brute(BODIES["log sum"][1], 2, 0.8 + h, common=False) - brute(BODIES["log sum"][1], 2, 0.8 - h, common=False)) / (2 * h)
+    exact = (
+        brute(BODIES["log sum"][1], 2, 0.8 + h, common=False)
+        - brute(BODIES["log sum"][1], 2, 0.8 - h, common=False)
+    ) / (2 * h)
     for form in (expr, mellin(expr, WINDOW)):
         assert function([L, t], form.diff(t))(2.0, 0.8) == pytest.approx(exact, abs=1e-7)
 
@@ -172,8 +214,12 @@ def test_log_time_window() -> None:
 def test_value_does_not_depend_on_the_window(margin: int) -> None:
     window = LogTime(8 * t + 4 + margin, 45 + margin)
     expr = mellin(laplace(tokens(BODIES["log sum"][0]), window), window)
-    reference = function([L, t], mellin(laplace(tokens(BODIES["log sum"][0]), WINDOW), WINDOW))(2.0, 0.8)
-    assert function([L, t], expr, Rule(line=301, mellin=541))(2.0, 0.8) == pytest.approx(float(reference), abs=1e-9)
+    reference = function([L, t], mellin(laplace(tokens(BODIES["log sum"][0]), WINDOW), WINDOW))(
+        2.0, 0.8
+    )
+    assert function([L, t], expr, Rule(line=301, mellin=541))(2.0, 0.8) == pytest.approx(
+        float(reference), abs=1e-9
+    )
 
 
 # the model ----------------------------------------------------------------------------------------
@@ -190,7 +236,9 @@ def _model_window() -> LogTime:
 
 @pytest.mark.slow
 def test_mellin_route_of_the_model_against_tensor_quadrature() -> None:
-    """Psi_out and its derivatives in q_k and q_v, with and without the closed-form token averages."""
+    """Psi_out and its derivatives in q_k and q_v, with and without the closed-form
+    token averages.
+    """
     names, plain = list(AT), laplace(MODEL.channel, _model_window())
     unknowns = [SYMBOLS["q_k"], SYMBOLS["q_v"]]
     expressions = {"value": plain, **{str(s): plain.diff(s) for s in unknowns}}
@@ -200,14 +248,24 @@ def test_mellin_route_of_the_model_against_tensor_quadrature() -> None:
     # the plain route is an array over y, the key, the value and log t: 35^3 * 161 numbers
     results = []
     for route, rule in ((expressions, Rule(gaussian=35, line=161)), (fast, Rule())):
-        lowered = Lowered(route, unknowns, [SYMBOLS[n] for n in names if n not in ("q_k", "q_v")], "slr-bayes", rule)
-        values = lowered.bind(jnp.array([AT["q_k"], AT["q_v"]]), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names[2:]})(None)
+        lowered = Lowered(
+            route,
+            unknowns,
+            [SYMBOLS[n] for n in names if n not in ("q_k", "q_v")],
+            "slr-bayes",
+            rule,
+        )
+        values = lowered.bind(
+            jnp.array([AT["q_k"], AT["q_v"]]), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names[2:]}
+        )(None)
         results.append({k: float(u) for k, u in values.items()})
     assert results[1] == pytest.approx(results[0], abs=1e-7)
 
 
 def test_derivation_does_not_grow_with_the_number_of_tokens() -> None:
-    """L stays a symbol: the derived equations are the same strings whatever L, and come in under 5 s."""
+    """L stays a symbol: the derived equations are the same strings whatever L, and come in under 5
+    s.
+    """
     started = time.perf_counter()
     equations = derive(slr_bayes.build())
     elapsed = time.perf_counter() - started
@@ -225,7 +283,11 @@ def test_weak_data_limit_of_the_derived_equations() -> None:
     equations = derive(MODEL)
     names = [n for n in AT if n not in ("q_k", "q_v")]
     lowered = Lowered(
-        {str(k): e for k, e in list(equations.items())[:2]}, [SYMBOLS["q_k"], SYMBOLS["q_v"]], [SYMBOLS[n] for n in names], "slr-bayes", Rule()
+        {str(k): e for k, e in list(equations.items())[:2]},
+        [SYMBOLS["q_k"], SYMBOLS["q_v"]],
+        [SYMBOLS[n] for n in names],
+        "slr-bayes",
+        Rule(),
     )
     values = lowered.bind(jnp.zeros(2), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names})(None)
     assert values["q_k_hat"] == pytest.approx(1 / 3, abs=1e-8)
@@ -234,16 +296,23 @@ def test_weak_data_limit_of_the_derived_equations() -> None:
 
 # Gaussian algebra ---------------------------------------------------------------------------------
 
-rationals = st.fractions(-2, 2, max_denominator=8).map(lambda f: sp.Rational(f.numerator, f.denominator))
-variances = st.fractions(0.125, 2, max_denominator=8).map(lambda f: sp.Rational(f.numerator, f.denominator))
+rationals = st.fractions(-2, 2, max_denominator=8).map(
+    lambda f: sp.Rational(f.numerator, f.denominator)
+)
+variances = st.fractions(0.125, 2, max_denominator=8).map(
+    lambda f: sp.Rational(f.numerator, f.denominator)
+)
 A, B, C, M, V = sp.symbols("A B C M V_", real=True)
 QUADRATIC = exponential_average(A * x**2 + B * x + C, x, M, V)
 PLAIN = Average(sp.exp(A * x**2 + B * x + C), x, M, V)
 
 
-# The quadrature stops at 8.5 standard deviations: what e^{a x^2 + b x} moves there limits the comparison, so a and b are kept small.
+# The quadrature stops at 8.5 standard deviations: what e^{a x^2 + b x} moves there limits the
+# comparison, so a and b are kept small.
 @given(a=st.floats(-3, 0.02), b=st.floats(-1, 1), mean=st.floats(-2, 2), variance=st.floats(0, 2))
-def test_average_of_an_exponential_of_a_quadratic(a: float, b: float, mean: float, variance: float) -> None:
+def test_average_of_an_exponential_of_a_quadratic(
+    a: float, b: float, mean: float, variance: float
+) -> None:
     """Closed form = quadrature, for every a x^2 + b x + c that converges comfortably."""
     assume(abs(a) > 1e-3 and 2 * a * variance < 0.5)
     at = (a, b, 0.3, mean, variance)
@@ -252,9 +321,13 @@ def test_average_of_an_exponential_of_a_quadratic(a: float, b: float, mean: floa
 
 
 @given(b=rationals, c=rationals, mean=rationals, variance=variances)
-def test_average_of_an_exponential_of_a_line(b: sp.Rational, c: sp.Rational, mean: sp.Rational, variance: sp.Rational) -> None:
+def test_average_of_an_exponential_of_a_line(
+    b: sp.Rational, c: sp.Rational, mean: sp.Rational, variance: sp.Rational
+) -> None:
     closed = exponential_average(b * x + c, x, mean, variance)
-    assert float(closed) == pytest.approx(float(sp.exp(b * mean + b**2 * variance / 2 + c)), rel=1e-13)
+    assert float(closed) == pytest.approx(
+        float(sp.exp(b * mean + b**2 * variance / 2 + c)), rel=1e-13
+    )
 
 
 def test_exponents_without_a_closed_form() -> None:
@@ -286,15 +359,25 @@ def test_tilt(mean: sp.Rational, variance: sp.Rational, slope: sp.Rational) -> N
 
 
 @given(mean=rationals, variance=variances, noise=variances, observed=rationals)
-def test_condition(mean: sp.Rational, variance: sp.Rational, noise: sp.Rational, observed: sp.Rational) -> None:
+def test_condition(
+    mean: sp.Rational, variance: sp.Rational, noise: sp.Rational, observed: sp.Rational
+) -> None:
     """Law of y = x + sqrt(noise) g, and moments of x given y, by direct integrals over x."""
     given_law, (label_mean, label_variance) = condition((mean, variance), observed, noise)
     nodes, weights = quadrature.gauss_legendre(400)
     deviation = float(sp.sqrt(variance))
     u = float(mean) + 12 * deviation * (2 * nodes - 1)
     gauss = lambda r, s: np.exp(-(r**2) / (2 * s)) / np.sqrt(2 * np.pi * s)  # noqa: E731
-    joint = 24 * deviation * weights * gauss(u - float(mean), float(variance)) * gauss(float(observed) - u, float(noise))
-    assert joint.sum() == pytest.approx(gauss(float(observed - label_mean), float(label_variance)), rel=1e-9)
+    joint = (
+        24
+        * deviation
+        * weights
+        * gauss(u - float(mean), float(variance))
+        * gauss(float(observed) - u, float(noise))
+    )
+    assert joint.sum() == pytest.approx(
+        gauss(float(observed - label_mean), float(label_variance)), rel=1e-9
+    )
     first = joint @ u / joint.sum()
     assert first == pytest.approx(float(given_law[0]), rel=1e-9, abs=1e-9)
     assert joint @ (u - first) ** 2 / joint.sum() == pytest.approx(float(given_law[1]), rel=1e-8)
@@ -304,4 +387,7 @@ def test_brute_force_knows_its_own_moments() -> None:
     """The reference itself: E w_1 = 1/2, Var of the others = t."""
     assert brute(lambda u: u[..., 0], 2, 0.8, n=12) == pytest.approx(0.5, rel=1e-12)
     assert brute(lambda u: u[..., 1] ** 2, 2, 0.8, n=12) == pytest.approx(0.8, rel=1e-12)
-    assert all(brute(lambda u, i=i, j=j: u[..., i] * 0 + 1.0, 2, 0.8, n=4) == pytest.approx(1) for i, j in product(range(2), repeat=2))
+    assert all(
+        brute(lambda u, i=i, j=j: u[..., i] * 0 + 1.0, 2, 0.8, n=4) == pytest.approx(1)
+        for i, j in product(range(2), repeat=2)
+    )

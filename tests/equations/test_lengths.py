@@ -35,7 +35,11 @@ def test_rounded_probabilities_of_a_dict_are_accepted_and_sum_to_one() -> None:
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6, unique=True))
 def test_canonical_text_is_read_back(lengths: list[int]) -> None:
     text = law_option({n: sp.Rational(1, len(lengths)) for n in lengths})
-    assert text is not None and law_option(text) == text and dict(read_law(text)).keys() == set(lengths)
+    assert (
+        text is not None
+        and law_option(text) == text
+        and dict(read_law(text)).keys() == set(lengths)
+    )
 
 
 @pytest.mark.parametrize(

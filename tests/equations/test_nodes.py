@@ -10,7 +10,14 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equations.calculus.averages import Average, LineIntegral, MellinIntegral, SampleAverage, TokenAverage, by_parts
+from equations.calculus.averages import (
+    Average,
+    LineIntegral,
+    MellinIntegral,
+    SampleAverage,
+    TokenAverage,
+    by_parts,
+)
 from equations.calculus.special_functions import LogNdtr, LogSumExp, Softplus
 from replica.errors import LoweringError
 from replica.lowering.lower import function
@@ -37,7 +44,9 @@ def at(expr: sp.Expr, **values: float) -> float:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_price_rule_is_the_derivative_of_the_value(name: str) -> None:
-    """A law that moves with t in mean and variance: derived = central difference = reparametrised."""
+    """A law that moves with t in mean and variance: derived = central difference =
+    reparametrised.
+    """
     law = Average(BODIES[name], x, sp.sin(t) / 2, 1 + t**2)
     derived, other = law.diff(t), law.standardised().diff(t)
     value = function([t], law)
@@ -71,14 +80,22 @@ def test_zero_variance_is_the_value_at_the_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "mean", "exact"), [(sp.Max(0, x), 1.0, 1.0), (sp.Heaviside(x), -2.0, 0.0), (sp.Heaviside(x), 0.0, 0.5), (sp.Abs(x - 1), 0.0, 1.0)]
+    ("body", "mean", "exact"),
+    [
+        (sp.Max(0, x), 1.0, 1.0),
+        (sp.Heaviside(x), -2.0, 0.0),
+        (sp.Heaviside(x), 0.0, 0.5),
+        (sp.Abs(x - 1), 0.0, 1.0),
+    ],
 )
 def test_zero_variance_with_a_kink(body: sp.Expr, mean: float, exact: float) -> None:
     assert at(Average(body, x, m, v), m=mean, v=0.0) == pytest.approx(exact, abs=1e-12)
 
 
 def test_zero_variance_with_a_focus() -> None:
-    assert at(Average(sp.exp(x), x, m, v, 0, sp.Rational(1, 10)), m=0.4, v=0.0) == pytest.approx(np.exp(0.4), rel=1e-12)
+    assert at(Average(sp.exp(x), x, m, v, 0, sp.Rational(1, 10)), m=0.4, v=0.0) == pytest.approx(
+        np.exp(0.4), rel=1e-12
+    )
 
 
 def test_focus_of_infinite_width_is_no_feature() -> None:
@@ -109,7 +126,9 @@ def test_derivative_of_a_constant_body_collapses() -> None:
     variance=st.sampled_from([sp.Rational(1, 3), sp.S.One, sp.S(2)]),
     factor=st.sampled_from([sp.S.One, sp.exp(x / 2), sp.erf(x), sp.exp(-(x**2))]),
 )
-def test_by_parts_keeps_the_value(coefficients: list[int], mean: sp.Expr, variance: sp.Expr, factor: sp.Expr) -> None:
+def test_by_parts_keeps_the_value(
+    coefficients: list[int], mean: sp.Expr, variance: sp.Expr, factor: sp.Expr
+) -> None:
     """E[(x - m) f] = v E[f'] for polynomials times exp, erf and a Gaussian."""
     polynomial = sum(c * x**k for k, c in enumerate(coefficients))
     average = Average((x - mean) * polynomial * factor, x, mean, variance)
@@ -140,20 +159,26 @@ def test_derivative_of_a_step() -> None:
 
 
 @given(root=st.floats(-2, 2), mean=st.floats(-1, 1), variance=st.floats(0.2, 3))
-def test_step_derivatives_with_respect_to_the_law(root: float, mean: float, variance: float) -> None:
+def test_step_derivatives_with_respect_to_the_law(
+    root: float, mean: float, variance: float
+) -> None:
     """E[H(x - a)] = Phi((m - a)/sqrt v), in m, in v (a derivative of the delta) and in both."""
     average = Average(sp.Heaviside(x - a), x, m, v)
     closed = (1 + sp.erf((m - a) / sp.sqrt(2 * v))) / 2
     for symbols in ((m,), (v,), (m, v), (m, m)):
         exact = float(closed.diff(*symbols).subs({a: root, m: mean, v: variance}))
-        assert at(average.diff(*symbols), a=root, m=mean, v=variance) == pytest.approx(exact, rel=1e-10, abs=1e-12)
+        assert at(average.diff(*symbols), a=root, m=mean, v=variance) == pytest.approx(
+            exact, rel=1e-10, abs=1e-12
+        )
 
 
 def test_second_derivative_of_max() -> None:
     """d^2/da^2 E[max(0, Z - a)] = phi(a)."""
     relu = Average(sp.Max(0, x - a), x, 0, 1)
     assert at(relu.diff(a, 2), a=0.3) == pytest.approx(0.3813878154605241, abs=1e-14)
-    assert at(Average(sp.Max(0, x), x, m, v).diff(v), m=0.0, v=1.0) == pytest.approx(0.5 / np.sqrt(2 * np.pi), rel=1e-14)
+    assert at(Average(sp.Max(0, x), x, m, v).diff(v), m=0.0, v=1.0) == pytest.approx(
+        0.5 / np.sqrt(2 * np.pi), rel=1e-14
+    )
 
 
 def test_a_scaled_delta_and_a_product() -> None:
@@ -225,9 +250,13 @@ def test_a_kink_of_an_inner_variable_is_smooth_outside() -> None:
 # names --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["lambda", "beta", "E", "S", "I", "N", "exp", "\\hat q", "gamma", "pi", "zeta"])
+@pytest.mark.parametrize(
+    "name", ["lambda", "beta", "E", "S", "I", "N", "exp", "\\hat q", "gamma", "pi", "zeta"]
+)
 def test_any_name_is_a_plain_symbol(name: str) -> None:
-    """Value, derivative and exp() itself round-trip through lowering under names that SymPy also uses."""
+    """Value, derivative and exp() itself round-trip through lowering under names that SymPy also
+    uses.
+    """
     s = sp.Symbol(name, real=True)
     expr = Average(sp.exp(s * x), x, s, 1) + sp.exp(s)
     closed = lambda u: np.exp(1.5 * u**2) + np.exp(u)  # noqa: E731
@@ -249,4 +278,6 @@ def test_autodiff_agrees_with_the_rule() -> None:
     value = function([a, m, v], average)
     grads = jax.grad(lambda *z: value(*z), argnums=(0, 1, 2))(0.8, 0.3, 1.2)
     for symbol, grad in zip((a, m, v), grads, strict=True):
-        assert at(average.diff(symbol), a=0.8, m=0.3, v=1.2) == pytest.approx(float(grad), rel=1e-11)
+        assert at(average.diff(symbol), a=0.8, m=0.3, v=1.2) == pytest.approx(
+            float(grad), rel=1e-11
+        )

@@ -1,4 +1,6 @@
-"""perceptron-bayes against published and independently computed numbers, and at its boundary V = 0."""
+"""perceptron-bayes against published and independently computed numbers, and at its
+boundary V = 0.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ import replica
 from equations.glm.priors import sign_error_term, sign_term
 from replica.lowering.lower import function
 
-# alpha, V of the uninformed branch, q_hat, Phi - log 2: state evolution by independent quadrature (1e-6 relative).
+# alpha, V of the uninformed branch, q_hat, Phi - log 2: state evolution by independent quadrature
+# (1e-6 relative).
 GOLDEN = [
     (0.2, 0.87760567943, 0.1381824579, -0.134577858),
     (0.5, 0.70691096995, 0.3936697728, -0.321014403),
@@ -42,23 +45,32 @@ def test_perfect_recovery_is_a_fixed_point_with_no_entropy() -> None:
 
 def test_above_the_algorithmic_threshold_both_starts_recover() -> None:
     solution = replica.solve("perceptron-bayes", alpha=1.55)
-    assert [b.start for b in solution.branches] == ["uninformed+informed"] and solution.branches[0].overlaps["V"] == 0
+    assert [b.start for b in solution.branches] == ["uninformed+informed"] and solution.branches[
+        0
+    ].overlaps["V"] == 0
 
 
 @pytest.mark.parametrize("v", [1e-12, 1e-6, 1e-3, 0.1, 0.9])
 def test_the_channel_is_resolved_however_small_v_is(v: float) -> None:
     """q_hat = 2 alpha E[phi(t)^2/Phi(t)]/V, t ~ N(0, (1 - V)/V)."""
     deviation = np.sqrt((1 - v) / v)
-    density = lambda t: np.exp(2 * norm.logpdf(t) - norm.logcdf(t)) * norm.pdf(t / deviation) / deviation  # noqa: E731
+
+    def density(t):
+        return np.exp(2 * norm.logpdf(t) - norm.logcdf(t)) * norm.pdf(t / deviation) / deviation
+
     exact = 2 / v * quad(density, -40, 10, epsabs=0, epsrel=1e-11, limit=400)[0]
-    assert replica.evaluate("perceptron-bayes", {"V": v}, alpha=1)["conjugates"]["q_hat"] == pytest.approx(exact, rel=2e-7)
+    assert replica.evaluate("perceptron-bayes", {"V": v}, alpha=1)["conjugates"][
+        "q_hat"
+    ] == pytest.approx(exact, rel=2e-7)
 
 
 @pytest.mark.parametrize("hat", [0.0, 0.3, 5.0, 40.0])
 def test_both_prior_terms_agree(hat: float) -> None:
     h = sp.Symbol("h_", nonnegative=True)
     error, sign = (float(function([h], term(h))(hat)) for term in (sign_error_term, sign_term))
-    assert error == pytest.approx(sign - hat / 2, abs=1e-8 if hat < 10 else 1e-4)  # the plain trapezoid of sign_term is the coarser one
+    assert error == pytest.approx(
+        sign - hat / 2, abs=1e-8 if hat < 10 else 1e-4
+    )  # the plain trapezoid of sign_term is the coarser one
 
 
 @pytest.mark.parametrize("hat", [0.3, 5.0, 40.0])

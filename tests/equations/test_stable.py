@@ -73,9 +73,18 @@ RECOGNISED = {
     "log 2 cosh": (sp.log(2 * sp.cosh(x)), sp.log(2) + LogCosh(x)),
     "log c cosh": (sp.log(c * sp.cosh(x)), sp.log(c) + LogCosh(x)),
     "log sum exp": (sp.log(sp.Sum(sp.exp(x * w[l]), (l, 1, L))), LogSumExp(x * w[l], l, L)),
-    "log c sum exp": (sp.log(c * sp.Sum(sp.exp(w[l]), (l, 1, L))), sp.log(c) + LogSumExp(w[l], l, L)),
-    "two factors": (sp.log(sp.cosh(x) * sp.erfc(y)), LogCosh(x) + sp.log(2) + LogNdtr(-sp.sqrt(2) * y)),
-    "inside": (y * sp.log(sp.cosh(x)) ** 2 + sp.exp(sp.log(1 + sp.exp(y))), y * LogCosh(x) ** 2 + 1 + sp.exp(y)),
+    "log c sum exp": (
+        sp.log(c * sp.Sum(sp.exp(w[l]), (l, 1, L))),
+        sp.log(c) + LogSumExp(w[l], l, L),
+    ),
+    "two factors": (
+        sp.log(sp.cosh(x) * sp.erfc(y)),
+        LogCosh(x) + sp.log(2) + LogNdtr(-sp.sqrt(2) * y),
+    ),
+    "inside": (
+        y * sp.log(sp.cosh(x)) ** 2 + sp.exp(sp.log(1 + sp.exp(y))),
+        y * LogCosh(x) ** 2 + 1 + sp.exp(y),
+    ),
 }
 
 
@@ -86,7 +95,15 @@ def test_stabilise_recognises(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [sp.log(1 + x**2), sp.log(x), sp.log(c * x), sp.log(1 + 2 * sp.erf(x)), sp.log(2 + sp.exp(x) * y), sp.log(sp.Sum(sp.exp(w[l]), (l, 2, L)))]
+    "raw",
+    [
+        sp.log(1 + x**2),
+        sp.log(x),
+        sp.log(c * x),
+        sp.log(1 + 2 * sp.erf(x)),
+        sp.log(2 + sp.exp(x) * y),
+        sp.log(sp.Sum(sp.exp(w[l]), (l, 2, L))),
+    ],
 )
 def test_stabilise_leaves_the_rest_alone(raw: sp.Expr) -> None:
     assert stabilise(raw) == raw
@@ -96,7 +113,9 @@ def test_stabilise_leaves_the_rest_alone(raw: sp.Expr) -> None:
 def test_stabilised_value_is_the_raw_value(name: str) -> None:
     raw, _ = RECOGNISED[name]
     point = {x: 0.37, y: -0.81, c: 1.7}
-    assert float(function([x, y, c], stabilise(raw))(*point.values())) == pytest.approx(float(raw.subs(point)), rel=1e-13)
+    assert float(function([x, y, c], stabilise(raw))(*point.values())) == pytest.approx(
+        float(raw.subs(point)), rel=1e-13
+    )
 
 
 # derivatives --------------------------------------------------------------------------------------
@@ -118,7 +137,9 @@ def test_derivatives_against_mpmath(f: type, order: int) -> None:
     lowered = function([x], f(x).diff(x, order) if order else f(x))
     with mp.workdps(40):
         for point in (-6.3, -2.0, -0.4, 0.9, 3.7):
-            exact = mp.diff(DEFINITIONS[f], point, order) if order else DEFINITIONS[f](mp.mpf(point))
+            exact = (
+                mp.diff(DEFINITIONS[f], point, order) if order else DEFINITIONS[f](mp.mpf(point))
+            )
             assert float(lowered(point)) == pytest.approx(float(exact), rel=2e-10, abs=1e-13)
 
 
@@ -126,8 +147,12 @@ def test_unit_power() -> None:
     value = function([x, y], UnitPower(x, y))
     assert value(0.3, 5.0) == pytest.approx(0.3**5, rel=1e-14)
     assert value(-1e-17, 3.0) == pytest.approx(0, abs=1e-40)
-    assert function([x, y], UnitPower(x, y).diff(x))(0.3, 5.0) == pytest.approx(5 * 0.3**4, rel=1e-14)
-    assert function([x, y], UnitPower(x, y).diff(y))(0.3, 5.0) == pytest.approx(np.log(0.3) * 0.3**5, rel=1e-14)
+    assert function([x, y], UnitPower(x, y).diff(x))(0.3, 5.0) == pytest.approx(
+        5 * 0.3**4, rel=1e-14
+    )
+    assert function([x, y], UnitPower(x, y).diff(y))(0.3, 5.0) == pytest.approx(
+        np.log(0.3) * 0.3**5, rel=1e-14
+    )
     assert function([x, y], UnitPower(x, y).diff(x))(0.0, 0.0) == 0
 
 
@@ -160,11 +185,19 @@ def test_the_whole_chain_from_the_raw_logarithm() -> None:
     assert function([x], stabilise(raw).diff(x))(-1e8) == pytest.approx(1e8, rel=1e-14)
 
 
-@pytest.mark.parametrize(("index", "f"), [(0, LogNdtr), (1, InverseMills), (2, MillsGap), (3, TruncatedVariance)])
+@pytest.mark.parametrize(
+    ("index", "f"), [(0, LogNdtr), (1, InverseMills), (2, MillsGap), (3, TruncatedVariance)]
+)
 def test_mills_functions_everywhere(index: int, f: type) -> None:
     """1e-12 relative from -1e8 to 30, around every switch of formula included."""
     points = np.concatenate(
-        [-np.logspace(8, 0, 60), np.linspace(-14, -10, 81), np.linspace(-5.5, -3.5, 81), np.linspace(-3.5, 30, 80), [-12.0, -4.0]]
+        [
+            -np.logspace(8, 0, 60),
+            np.linspace(-14, -10, 81),
+            np.linspace(-5.5, -3.5, 81),
+            np.linspace(-3.5, 30, 80),
+            [-12.0, -4.0],
+        ]
     )
     values = np.asarray(function([x], f(x))(points))
     errors = {float(p): relative(u, mills(p)[index]) for p, u in zip(points, values, strict=True)}
@@ -195,8 +228,15 @@ def test_softplus() -> None:
 
 def test_log_cosh_does_not_overflow() -> None:
     value = function([x], sp.log(sp.cosh(x)))
-    np.testing.assert_allclose(value(np.array([-1e8, 0.0, 1e4])), [1e8 - np.log(2), 0, 1e4 - np.log(2)], rtol=1e-15, atol=1e-16)
-    np.testing.assert_array_equal(function([x], LogCosh(x).diff(x))(np.array([-1e8, 0.0, 1e4])), [-1, 0, 1])
+    np.testing.assert_allclose(
+        value(np.array([-1e8, 0.0, 1e4])),
+        [1e8 - np.log(2), 0, 1e4 - np.log(2)],
+        rtol=1e-15,
+        atol=1e-16,
+    )
+    np.testing.assert_array_equal(
+        function([x], LogCosh(x).diff(x))(np.array([-1e8, 0.0, 1e4])), [-1, 0, 1]
+    )
 
 
 FIELDS = np.array([-1047.0, -981.0, 1891.0])
@@ -210,14 +250,18 @@ def test_softmax_of_extreme_fields() -> None:
     assert function(fields, total)(*FIELDS) == 1891
     softmax = [float(function(fields, total.diff(f))(*FIELDS)) for f in fields]
     np.testing.assert_array_equal(softmax, [0, 0, 1])
-    curvature = [float(function(fields, total.diff(f).diff(g))(*FIELDS)) for f in fields for g in fields]
+    curvature = [
+        float(function(fields, total.diff(f).diff(g))(*FIELDS)) for f in fields for g in fields
+    ]
     np.testing.assert_allclose(curvature, np.zeros(9), atol=1e-300)
 
 
 def test_softmax_over_an_indexed_array() -> None:
     """The same through an array of tokens: d/db log sum exp(w + b w) = sum softmax w."""
     log_sum = LogSumExp((1 + b) * w[l], l, 3)
-    lowered = Lowered({"value": log_sum, "slope": log_sum.diff(b)}, [b], [w.label], "softmax", Rule())
+    lowered = Lowered(
+        {"value": log_sum, "slope": log_sum.diff(b)}, [b], [w.label], "softmax", Rule()
+    )
 
     def at(scale: float, fields: np.ndarray) -> dict[str, jax.Array]:
         return lowered.bind(jnp.array([scale]), {w[l]: jnp.asarray(fields)})(None)
@@ -227,7 +271,11 @@ def test_softmax_over_an_indexed_array() -> None:
     moderate = np.array([0.3, -1.2, 0.8])
     weights = np.exp(1.5 * moderate) / np.exp(1.5 * moderate).sum()
     assert at(0.5, moderate)["slope"] == pytest.approx(weights @ moderate, rel=1e-14)
-    assert np.isfinite(jax.grad(lambda u: lowered.bind(jnp.array([u]), {w[l]: jnp.asarray(FIELDS)})(None)["slope"])(0.0))
+    assert np.isfinite(
+        jax.grad(
+            lambda u: lowered.bind(jnp.array([u]), {w[l]: jnp.asarray(FIELDS)})(None)["slope"]
+        )(0.0)
+    )
 
 
 def test_log_sum_exp_does_not_differentiate_its_length() -> None:
@@ -249,7 +297,9 @@ ROWS = [f for f, row in FUNCTIONS.items() if _one_float(row)]
 
 
 def test_the_rows_of_one_float_are_found() -> None:
-    assert {sp.exp, sp.erf, sp.sign, sp.Heaviside, sp.gamma, LogNdtr, LogCosh, Softplus} <= set(ROWS)
+    assert {sp.exp, sp.erf, sp.sign, sp.Heaviside, sp.gamma, LogNdtr, LogCosh, Softplus} <= set(
+        ROWS
+    )
 
 
 @pytest.mark.parametrize("f", ROWS, ids=lambda f: f.__name__)
@@ -259,6 +309,17 @@ def test_nan_in_nan_out(f: type) -> None:
         assert np.isnan(out[1]) and not np.isnan(out[0])
 
 
-@pytest.mark.parametrize("expr", [sp.sign(x), sp.Heaviside(x), sp.Max(0, x), sp.Min(0, x), sp.Abs(x), UnitPower(x, 3), sp.Heaviside(x) * 0.0 + x])
+@pytest.mark.parametrize(
+    "expr",
+    [
+        sp.sign(x),
+        sp.Heaviside(x),
+        sp.Max(0, x),
+        sp.Min(0, x),
+        sp.Abs(x),
+        UnitPower(x, 3),
+        sp.Heaviside(x) * 0.0 + x,
+    ],
+)
 def test_nan_through_lowering(expr: sp.Expr) -> None:
     assert np.isnan(function([x], expr)(np.nan))

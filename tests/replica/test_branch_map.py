@@ -1,4 +1,6 @@
-"""Maps of the branches of trained attention: against single solves, files that are continued, the figure, bad input."""
+"""Maps of the branches of trained attention: against single solves, files that are continued, the
+figure, bad input.
+"""
 
 from __future__ import annotations
 
@@ -25,39 +27,72 @@ OVER, GRID, LOOSE = {"lam_k": [0.5, 2.0]}, [1.0, 3.0], 0.1
 
 
 def phases(**how: Any) -> xr.Dataset:
-    return replica.phase_diagram("slr-erm", "alpha", over=OVER, grid=GRID, accuracy=LOOSE, progress=False, **(FIXED | how))
+    return replica.phase_diagram(
+        "slr-erm", "alpha", over=OVER, grid=GRID, accuracy=LOOSE, progress=False, **(FIXED | how)
+    )
 
 
 @cache
 def pure() -> xr.Dataset:
-    """Linear attention without its offset, which has two branches and unstable ones, beside linear attention."""
+    """Linear attention without its offset, which has two branches and unstable ones, beside linear
+    attention.
+    """
     return replica.phase_diagram(
-        "slr-erm", "alpha", over={"lam_k": [0.5, 2.0]}, grid=[2.0, 4.0], accuracy=LOOSE, progress=False, activation="linear_pure",
-        L=2, nu=1, Delta=0.1, lam_v=1,
-    )  # fmt: skip
+        "slr-erm",
+        "alpha",
+        over={"lam_k": [0.5, 2.0]},
+        grid=[2.0, 4.0],
+        accuracy=LOOSE,
+        progress=False,
+        activation="linear_pure",
+        L=2,
+        nu=1,
+        Delta=0.1,
+        lam_v=1,
+    )
 
 
 @pytest.mark.slow
 def test_numbers_are_those_of_single_solves() -> None:
     found = pure().sel(lam_k=2.0, alpha=4.0)
     point = {"L": 2, "nu": 1, "Delta": 0.1, "lam_v": 1, "lam_k": 2.0, "alpha": 4.0}
-    here, there = (replica.solve("slr-erm", settings=Settings(accuracy=LOOSE), activation=a, **point) for a in ("linear_pure", "linear"))
+    here, there = (
+        replica.solve("slr-erm", settings=Settings(accuracy=LOOSE), activation=a, **point)
+        for a in ("linear_pure", "linear")
+    )
     best, other = here.branches[here.best or 0], there.branches[there.best or 0]
     assert int(found.branches) == len([b for b in here.branches if b.ok]) == 2
     assert float(found.best_risk) == pytest.approx(best.observables["risk"], abs=best.error["risk"])
-    assert float(found.best_replicon) == pytest.approx(best.observables["replicon"], abs=best.error["replicon"])
-    assert int(found.rs) == (best.observables["replicon"] > 1) == (best.status is Status.RS_UNSTABLE)
-    assert Status.of(int(found.best_status)) is best.status and Status.of(int(found.linear_best_status)) is other.status
+    assert float(found.best_replicon) == pytest.approx(
+        best.observables["replicon"], abs=best.error["replicon"]
+    )
+    assert (
+        int(found.rs) == (best.observables["replicon"] > 1) == (best.status is Status.RS_UNSTABLE)
+    )
+    assert (
+        Status.of(int(found.best_status)) is best.status
+        and Status.of(int(found.linear_best_status)) is other.status
+    )
     gain = other.observables["risk"] - best.observables["risk"]
-    assert float(found.linear_pure_gain) == pytest.approx(gain, abs=float(found.error_linear_pure_gain))
-    assert float(found.error_linear_pure_gain) == pytest.approx(float(found.error_best_risk + found.linear_error_risk.min()), rel=2)
+    assert float(found.linear_pure_gain) == pytest.approx(
+        gain, abs=float(found.error_linear_pure_gain)
+    )
+    assert float(found.error_linear_pure_gain) == pytest.approx(
+        float(found.error_best_risk + found.linear_error_risk.min()), rel=2
+    )
 
 
 @pytest.mark.slow
-def test_a_map_is_stored_point_by_point_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_is_stored_point_by_point_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Linear attention needs no comparison with itself."""
     whole, path, real = phases(activation="linear"), tmp_path / "m.h5", store.rewrite
-    assert whole.attrs["compared"] is None and "linear_gain" not in whole and whole.branches.dims == ("lam_k", "alpha")
+    assert (
+        whole.attrs["compared"] is None
+        and "linear_gain" not in whole
+        and whole.branches.dims == ("lam_k", "alpha")
+    )
     writes: list[int] = []
 
     def interrupted(*args: Any, **how: Any) -> Path:
@@ -77,11 +112,17 @@ def test_a_map_is_stored_point_by_point_and_continued(tmp_path: Path, monkeypatc
     with pytest.raises(store.StoreError, match="settings"):
         phases(activation="linear", file=path, resume=True, lam_v=0.7)
     again = phases(activation="linear", file=path, resume=True)
-    assert again.identical(whole.assign_attrs(created=part.attrs["created"])) and load(path).identical(again) and again.attrs["complete"]
+    assert (
+        again.identical(whole.assign_attrs(created=part.attrs["created"]))
+        and load(path).identical(again)
+        and again.attrs["complete"]
+    )
 
 
 @pytest.mark.slow
-def test_two_sweeps_in_one_file_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_sweeps_in_one_file_are_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopped inside the sweep of the reference."""
     how: dict[str, Any] = {"activation": "linear_pure", "L": 2, "nu": 1, "Delta": 0.1, "lam_v": 1}
     path, real, count = tmp_path / "m.h5", store.rewrite, [0]
@@ -94,13 +135,24 @@ def test_two_sweeps_in_one_file_are_continued(tmp_path: Path, monkeypatch: pytes
         return path
 
     def run(**more: Any) -> xr.Dataset:
-        return replica.phase_diagram("slr-erm", over=OVER, grid=[2.0, 4.0], accuracy=LOOSE, progress=False, file=path, **how, **more)
+        return replica.phase_diagram(
+            "slr-erm",
+            over=OVER,
+            grid=[2.0, 4.0],
+            accuracy=LOOSE,
+            progress=False,
+            file=path,
+            **how,
+            **more,
+        )
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(store, "rewrite", interrupted)
         run()
     part = load(path)
-    assert (part.status != Status.NOT_COMPUTED.code).all() and (part.linear_status == Status.NOT_COMPUTED.code).sum() == 6
+    assert (part.status != Status.NOT_COMPUTED.code).all() and (
+        part.linear_status == Status.NOT_COMPUTED.code
+    ).sum() == 6
     assert run(resume=True).identical(pure().assign_attrs(created=part.attrs["created"]))
 
 
@@ -109,9 +161,15 @@ def test_distinct_points_within_their_errors() -> None:
     ok, bad = Status.SUCCESSFUL.code, Status.NON_FINITE.code
     table = xr.Dataset(
         {
-            "m": (("a", "branch"), [[0.1, 0.1 + 1e-9], [0.1, 0.5], [0.1, np.nan], [np.nan, np.nan], [0.1, 0.13]]),
+            "m": (
+                ("a", "branch"),
+                [[0.1, 0.1 + 1e-9], [0.1, 0.5], [0.1, np.nan], [np.nan, np.nan], [0.1, 0.13]],
+            ),
             "error_m": (("a", "branch"), np.full((5, 2), 1e-8)),
-            "status": (("a", "branch"), [[ok, ok], [ok, ok], [ok, bad], [bad, bad], [ok, Status.NOT_COMPUTED.code]]),
+            "status": (
+                ("a", "branch"),
+                [[ok, ok], [ok, ok], [ok, bad], [bad, bad], [ok, Status.NOT_COMPUTED.code]],
+            ),
         },
         attrs={"starts": {"uninformed": {"m": "0"}}},
     )
@@ -147,10 +205,25 @@ def test_cells_surround_the_values_of_a_grid() -> None:
 def test_command_writes_a_map_and_a_figure(tmp_path: Path) -> None:
     file, figure = tmp_path / "m.h5", tmp_path / "m.svg"
     given = [f"--set={k}={v}" for k, v in (FIXED | {"activation": "linear"}).items()]
-    command = ["phase", "slr-erm", "--over", "lam_k=0.5:2:2:log", "--grid", "1:3:2", *given, "--accuracy", "0.1", "-o", str(file)]
+    command = [
+        "phase",
+        "slr-erm",
+        "--over",
+        "lam_k=0.5:2:2:log",
+        "--grid",
+        "1:3:2",
+        *given,
+        "--accuracy",
+        "0.1",
+        "-o",
+        str(file),
+    ]
     ran = CliRunner().invoke(app, [*command, "--quiet"])
     assert ran.exit_code == 0 and ran.output == "" and load(file).attrs["kind"] == "branch map"
-    assert CliRunner().invoke(app, ["plot", str(file), "-o", str(figure)]).exit_code == 0 and figure.stat().st_size > 3000
+    assert (
+        CliRunner().invoke(app, ["plot", str(file), "-o", str(figure)]).exit_code == 0
+        and figure.stat().st_size > 3000
+    )
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
@@ -165,5 +238,20 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="positive and increasing"):
         default_grid((2.0, 1.0))
     given = [f"--set={k}={v}" for k, v in FIXED.items()]
-    ran = CliRunner().invoke(app, ["phase", "slr-erm", "--over", "lam_k=1:2:2", "--grid", "1:2", *given, "-o", str(tmp_path / "x.h5")])
-    assert isinstance(ran.exception, InputError) and "write start:stop:num or start:stop:num:log" in str(ran.exception)
+    ran = CliRunner().invoke(
+        app,
+        [
+            "phase",
+            "slr-erm",
+            "--over",
+            "lam_k=1:2:2",
+            "--grid",
+            "1:2",
+            *given,
+            "-o",
+            str(tmp_path / "x.h5"),
+        ],
+    )
+    assert isinstance(
+        ran.exception, InputError
+    ) and "write start:stop:num or start:stop:num:log" in str(ran.exception)

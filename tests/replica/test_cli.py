@@ -1,4 +1,6 @@
-"""The command line: output contracts, and one clear sentence with exit code 2 for each kind of bad input."""
+"""The command line: output contracts, and one clear sentence with exit code 2 for each kind of bad
+input.
+"""
 
 import json
 import subprocess
@@ -22,7 +24,17 @@ def test_solve_json_contract(command) -> None:
     assert result["model"] == "slr-bayes"
     assert result["controls"] == {"alpha": 1.0, "L": 4.0, "nu": 1.0, "Delta": 0.01}
     branch = result["branches"][result["best"]]
-    assert {"start", "overlaps", "conjugates", "free_entropy", "observables", "status", "residual", "error", "steps"} <= branch.keys()
+    assert {
+        "start",
+        "overlaps",
+        "conjugates",
+        "free_entropy",
+        "observables",
+        "status",
+        "residual",
+        "error",
+        "steps",
+    } <= branch.keys()
     assert branch["overlaps"]["q_k"] == pytest.approx(0.26904462, abs=1e-6)
     assert branch["status"] == "successful"
     assert {"risk"} <= branch["observables"].keys()
@@ -32,7 +44,19 @@ def test_solve_json_contract(command) -> None:
 
 def test_population_json_names_scale_and_offset(command) -> None:
     code, out, _ = command(
-        "solve", "slr-population", "--set", "activation=erf", "--set", "rule=spiked", "--set", "L=2", "--set", "nu=1", "--set", "Delta=0.1", "--json"
+        "solve",
+        "slr-population",
+        "--set",
+        "activation=erf",
+        "--set",
+        "rule=spiked",
+        "--set",
+        "L=2",
+        "--set",
+        "nu=1",
+        "--set",
+        "Delta=0.1",
+        "--json",
     )
     branch = json.loads(out)["branches"][0]
     assert code == 0
@@ -42,7 +66,16 @@ def test_population_json_names_scale_and_offset(command) -> None:
 
 
 def test_eval_json(command) -> None:
-    code, out, _ = command("eval", "slr-bayes", "--set", "alpha=1", *BAYES, "--at", "q_k=0.26904462,q_v=0.33635035", "--json")
+    code, out, _ = command(
+        "eval",
+        "slr-bayes",
+        "--set",
+        "alpha=1",
+        *BAYES,
+        "--at",
+        "q_k=0.26904462,q_v=0.33635035",
+        "--json",
+    )
     result = json.loads(out)
     assert code == 0
     assert result["residual"] < 1e-7
@@ -54,12 +87,22 @@ def test_eval_json(command) -> None:
 def test_show_prints_derived_equations_and_sources(command) -> None:
     code, out, _ = command("show", "slr-bayes")
     assert code == 0
-    for word in ("Setting", "Free energy", "Equations (derived)", "q_k_hat =", "q_v =", "Sources", "2509.21936"):
+    for word in (
+        "Setting",
+        "Free energy",
+        "Equations (derived)",
+        "q_k_hat =",
+        "q_v =",
+        "Sources",
+        "2509.21936",
+    ):
         assert word in out
 
 
 def test_show_keeps_every_integral(command) -> None:
-    """Named integrals carry their variables, so the average over the label y around them stays visible."""
+    """Named integrals carry their variables, so the average over the label y around them stays
+    visible.
+    """
     _, out, _ = command("show", "slr-bayes")
     where = out.split("where")[1].split("Observables")[0]
     assert "E[" in where and "y ~ N(0, Delta + 1)" in where
@@ -72,7 +115,9 @@ def test_show_latex_is_balanced(command, model: str) -> None:
     assert out.startswith("\\documentclass")
     assert out.count("\\begin{equation*}") == out.count("\\end{equation*}") >= 3
     assert out.count("\\left") == out.count("\\right")
-    assert out.replace("\\{", "").replace("\\}", "").count("{") == out.replace("\\{", "").replace("\\}", "").count("}")
+    assert out.replace("\\{", "").replace("\\}", "").count("{") == out.replace("\\{", "").replace(
+        "\\}", ""
+    ).count("}")
     assert out.isascii()
 
 
@@ -94,15 +139,49 @@ def test_sweep_plot_and_python_m(command, tmp_path: Path) -> None:
     code, _, err = command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file))
     assert code == 2
     assert "--force" in err and "--resume" in err
-    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume")[:2] == (0, f"{file}: 12 points, 0 failed\n")
-    code, _, err = command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume", "--tol", "1e-9")
+    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:6", "-o", str(file), "--resume")[
+        :2
+    ] == (0, f"{file}: 12 points, 0 failed\n")
+    code, _, err = command(
+        "sweep",
+        "spiked-wigner",
+        "--over",
+        "snr=0.5:4:6",
+        "-o",
+        str(file),
+        "--resume",
+        "--tol",
+        "1e-9",
+    )
     assert code == 2 and "settings.tol is 1e-10 there and 1e-09 here" in err
-    assert command("sweep", "spiked-wigner", "--over", "snr=0.5:4:3:log", "-o", str(file), "--force", "--quiet")[0] == 0
+    assert (
+        command(
+            "sweep",
+            "spiked-wigner",
+            "--over",
+            "snr=0.5:4:3:log",
+            "-o",
+            str(file),
+            "--force",
+            "--quiet",
+        )[0]
+        == 0
+    )
     assert replica.load(file).sizes["snr"] == 3
     made_by = json.loads(command("info", str(file), "--json")[1])["command"]
-    assert made_by == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
-    assert command("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (0, f"{tmp_path / 'w.csv'}\n")
-    done = subprocess.run([sys.executable, "-m", "replica", "models", "--json"], capture_output=True, text=True, check=True)
+    assert (
+        made_by == f"replica sweep spiked-wigner --over snr=0.5:4:3:log -o {file} --force --quiet"
+    )
+    assert command("export", str(file), "-o", str(tmp_path / "w.csv"))[:2] == (
+        0,
+        f"{tmp_path / 'w.csv'}\n",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "replica", "models", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "spiked-wigner" in done.stdout
 
 
@@ -125,18 +204,113 @@ BAD = {
     "unknown model": (["solve", "slr-bays", "--set", "alpha=1"], "slr-bayes"),
     "unknown control": (["solve", "slr-bayes", "--set", "alpa=1", *BAYES], "did you mean alpha"),
     "unknown option value": (
-        ["solve", "slr-population", "--set", "activation=sofmax", "--set", "L=2", "--set", "nu=1", "--set", "Delta=0"],
+        [
+            "solve",
+            "slr-population",
+            "--set",
+            "activation=sofmax",
+            "--set",
+            "L=2",
+            "--set",
+            "nu=1",
+            "--set",
+            "Delta=0",
+        ],
         "softmax",
     ),
     "alpha = 0": (["solve", "slr-bayes", "--set", "alpha=0", *BAYES], "alpha > 0"),
     "alpha < 0": (["solve", "slr-bayes", "--set", "alpha=-1", *BAYES], "alpha > 0"),
-    "nu < 0": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=4", "--set", "nu=-1", "--set", "Delta=0.1"], "nu >= 0"),
-    "Delta < 0": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=4", "--set", "nu=1", "--set", "Delta=-0.1"], "Delta > 0"),
-    "Delta = 0": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=4", "--set", "nu=1", "--set", "Delta=0"], "1e-6"),
-    "L = 0": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=0", "--set", "nu=1", "--set", "Delta=0.1"], "L >= 1"),
-    "L = 2.5": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=2.5", "--set", "nu=1", "--set", "Delta=0.1"], "integer"),
+    "nu < 0": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=4",
+            "--set",
+            "nu=-1",
+            "--set",
+            "Delta=0.1",
+        ],
+        "nu >= 0",
+    ),
+    "Delta < 0": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=4",
+            "--set",
+            "nu=1",
+            "--set",
+            "Delta=-0.1",
+        ],
+        "Delta > 0",
+    ),
+    "Delta = 0": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=4",
+            "--set",
+            "nu=1",
+            "--set",
+            "Delta=0",
+        ],
+        "1e-6",
+    ),
+    "L = 0": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=0",
+            "--set",
+            "nu=1",
+            "--set",
+            "Delta=0.1",
+        ],
+        "L >= 1",
+    ),
+    "L = 2.5": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=2.5",
+            "--set",
+            "nu=1",
+            "--set",
+            "Delta=0.1",
+        ],
+        "integer",
+    ),
     "nan": (["solve", "slr-bayes", "--set", "alpha=nan", *BAYES], "not finite"),
-    "infinite": (["solve", "slr-bayes", "--set", "alpha=1", "--set", "L=4", "--set", "nu=inf", "--set", "Delta=0.1"], "not finite"),
+    "infinite": (
+        [
+            "solve",
+            "slr-bayes",
+            "--set",
+            "alpha=1",
+            "--set",
+            "L=4",
+            "--set",
+            "nu=inf",
+            "--set",
+            "Delta=0.1",
+        ],
+        "not finite",
+    ),
     "not a number": (["solve", "slr-bayes", "--set", "alpha=one", *BAYES], "not a number"),
     "missing control": (["solve", "slr-bayes", "--set", "alpha=1"], "needs L, nu, Delta"),
     "no equals sign": (["solve", "slr-bayes", "--set", "alpha"], "name=value"),
@@ -146,7 +320,10 @@ BAD = {
     "tolerance": ([*WIGNER, "--tol", "0"], "positive"),
     "route": ([*WIGNER, "--route", "fast"], "exact or sampled"),
     "no sampled route": ([*WIGNER, "--route", "sampled"], "no sampled route"),
-    "eval overlap": (["eval", "spiked-wigner", "--set", "snr=2", "--at", "p=0.5"], "no overlap 'p'"),
+    "eval overlap": (
+        ["eval", "spiked-wigner", "--set", "snr=2", "--at", "p=0.5"],
+        "no overlap 'p'",
+    ),
     "eval missing": (["eval", "spiked-wigner", "--set", "snr=2"], "needs q"),
     "eval range": (["eval", "spiked-wigner", "--set", "snr=2", "--at", "q=2"], "out of range"),
     "eval text": (["eval", "spiked-wigner", "--set", "snr=2", "--at", "q=x"], "cannot read --at"),
@@ -160,12 +337,17 @@ BAD_SWEEPS = {
     "grid control": ([*SWEEP, "--over", "sn=1:2:3"], "did you mean snr"),
     "swept and fixed": ([*SWEEP, "--over", "snr=1:2:3", "--set", "snr=2"], "both swept and fixed"),
     "warm": ([*SWEEP, "--over", "snr=1:2:3", "--warm", "alpha"], "no control 'alpha'"),
-    "folder": (["sweep", "spiked-wigner", "-o", "missing/OUT", "--over", "snr=1:2:3"], "does not exist"),
+    "folder": (
+        ["sweep", "spiked-wigner", "-o", "missing/OUT", "--over", "snr=1:2:3"],
+        "does not exist",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", [*BAD, *BAD_SWEEPS])
-def test_bad_input_is_one_sentence_and_code_2(command, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_one_sentence_and_code_2(
+    command, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     args, words = (BAD | BAD_SWEEPS)[name]
     code, out, err = command(*args)
@@ -184,7 +366,12 @@ def test_plot_refuses_what_it_cannot_read(command, tmp_path: Path) -> None:
         handle["x"] = [1.0]
     broken.write_bytes(foreign.read_bytes()[:700])
     assert command("sweep", "spiked-wigner", "--over", "snr=1.5:2:3", "-o", str(good))[0] == 0
-    cases = {str(broken): figure, str(foreign): figure, str(tmp_path / "none.h5"): figure, str(good): str(tmp_path / "f.docx")}
+    cases = {
+        str(broken): figure,
+        str(foreign): figure,
+        str(tmp_path / "none.h5"): figure,
+        str(good): str(tmp_path / "f.docx"),
+    }
     for file, target in cases.items():
         code, _, err = command("plot", file, "-o", target)
         assert code == 2, file

@@ -1,4 +1,6 @@
-"""What a stored file says about itself, and its way to CSV; a reader that knows nothing but h5py."""
+"""What a stored file says about itself, and its way to CSV; a reader that knows
+nothing but h5py.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +19,10 @@ from replica.files import export, info
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dataset = replica.sweep("spiked-wigner", over={"snr": [0.5, 1.5, 2.0]}, progress=False)
-    return replica.save(tmp_path_factory.mktemp("info") / "wigner.h5", dataset.assign_attrs(command="replica sweep spiked-wigner --over snr=0.5:2:3"))
+    return replica.save(
+        tmp_path_factory.mktemp("info") / "wigner.h5",
+        dataset.assign_attrs(command="replica sweep spiked-wigner --over snr=0.5:2:3"),
+    )
 
 
 def test_info_names_the_command_and_every_variable(stored: Path) -> None:
@@ -35,7 +40,9 @@ def test_info_names_the_command_and_every_variable(stored: Path) -> None:
 
 
 def test_info_of_what_is_missing(tmp_path: Path) -> None:
-    dataset = xr.Dataset({"risk": ("nu", [1.0, np.nan])}, {"nu": [1.0, np.inf]}, {"complete": False})
+    dataset = xr.Dataset(
+        {"risk": ("nu", [1.0, np.nan])}, {"nu": [1.0, np.inf]}, {"complete": False}
+    )
     found = info.describe(replica.save(tmp_path / "a.h5", dataset))
     assert found["variables"]["risk"]["without_value"] == 1
     assert found["axes"] == {"nu": [1.0, "inf"]}
@@ -75,4 +82,6 @@ def test_a_reader_of_ten_lines(stored: Path) -> None:
     assert q.shape == error.shape == status.shape == (len(snr), len(branch))
     assert label == "q" and command.startswith("replica sweep")
     with xr.open_dataset(stored, engine="h5netcdf") as opened:
-        np.testing.assert_array_equal(opened.q.sel(branch="informed"), q[:, list(branch).index("informed")])
+        np.testing.assert_array_equal(
+            opened.q.sel(branch="informed"), q[:, list(branch).index("informed")]
+        )

@@ -22,16 +22,23 @@ OPTIONS = {"sizes": "40,80", "trials": 3, "steps": 60}
 
 
 def planned(**changes: Any) -> state_evolution.Plan:
-    return state_evolution.plan(POINT | {n: v for n, v in changes.items() if n in POINT}, **OPTIONS | {n: v for n, v in changes.items() if n in OPTIONS})
+    return state_evolution.plan(
+        POINT | {n: v for n, v in changes.items() if n in POINT},
+        **OPTIONS | {n: v for n, v in changes.items() if n in OPTIONS},
+    )
 
 
 def simulated(file: Path, resume: bool = False, **changes: Any) -> dict[str, np.ndarray]:
     what = planned(**changes)
-    with checkpoint.keeping(Work(file, resume), what.trials.sizes, what.trials.trials, {"settings": what.settings()}) as trials:
+    with checkpoint.keeping(
+        Work(file, resume), what.trials.sizes, what.trials.trials, {"settings": what.settings()}
+    ) as trials:
         return state_evolution.simulate(what, kept=trials)
 
 
-def test_trials_that_were_interrupted_continue_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_that_were_interrupted_continue_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     part, calls, put = tmp_path / "part.h5", [], checkpoint.Kept.put
     whole = simulated(tmp_path / "whole.h5")
 
@@ -45,7 +52,10 @@ def test_trials_that_were_interrupted_continue_bit_for_bit(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         simulated(part)
     stored = replica.load(part)
-    assert not stored.attrs["complete"] and stored["done"].values.tolist() == [[True] * 3, [True, False, False]]
+    assert not stored.attrs["complete"] and stored["done"].values.tolist() == [
+        [True] * 3,
+        [True, False, False],
+    ]
     with pytest.raises(InputError, match="continue it with --resume"):
         draw_check(stored.assign_attrs(kind="check", model="slr-bayes"), "risk")
     with pytest.raises(StoreError, match="exists: pass --resume"):
@@ -56,7 +66,9 @@ def test_trials_that_were_interrupted_continue_bit_for_bit(tmp_path: Path, monke
         simulated(part, True, trials=4)
     again = simulated(part, resume=True)
     assert calls[4:] == [(1, 1), (1, 2)]
-    assert all(np.array_equal(again[n], whole[n]) and again[n].dtype == whole[n].dtype for n in whole)
+    assert all(
+        np.array_equal(again[n], whole[n]) and again[n].dtype == whole[n].dtype for n in whole
+    )
 
 
 @pytest.mark.slow
@@ -69,14 +81,20 @@ def test_the_file_of_a_continued_check_is_that_of_an_undisturbed_one(tmp_path: P
     for file in (whole, part, part):  # the last time nothing is left to do
         check.run("slr-bayes", POINT, OPTIONS, True, Work(file, resume=file == part))
     same = replica.load(whole)
-    assert same.identical(replica.load(part).assign_attrs(created=same.attrs["created"])) and same.attrs["complete"]
+    assert (
+        same.identical(replica.load(part).assign_attrs(created=same.attrs["created"]))
+        and same.attrs["complete"]
+    )
 
 
 def test_what_is_kept_is_what_was_found() -> None:
     sizes = plan("20,40", 2)
     found = run(sizes, lambda D, rng: {"a": D, "b": [rng.standard_normal(), 0.0]})
     assert found["a"].tolist() == [[20, 20], [40, 40]] and found["a"].dtype.kind == "i"
-    assert found["b"].shape == (2, 2, 2) and found["b"][1, 1, 0] == sizes.generator(40, 1).standard_normal()
+    assert (
+        found["b"].shape == (2, 2, 2)
+        and found["b"][1, 1, 0] == sizes.generator(40, 1).standard_normal()
+    )
 
 
 def test_resume_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
@@ -84,11 +102,16 @@ def test_resume_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="resume"):
             check.run("slr-bayes", POINT, OPTIONS, False, work)
     with pytest.raises(InputError, match="has no --resume"):
-        check.run("subspace", {"theta": 1, "r": 0.1}, {}, False, Work(tmp_path / "a.h5", resume=True))
+        check.run(
+            "subspace", {"theta": 1, "r": 0.1}, {}, False, Work(tmp_path / "a.h5", resume=True)
+        )
     assert not np.any([True for _ in tmp_path.iterdir()])
 
 
 def test_checks_do_not_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a.h5"
-    with checkpoint.keeping(Work(file), (10,), 2, {}), pytest.raises(StoreError, match="is being written"):
+    with (
+        checkpoint.keeping(Work(file), (10,), 2, {}),
+        pytest.raises(StoreError, match="is being written"),
+    ):
         simulated(file)

@@ -1,4 +1,6 @@
-"""A location law p_eps in slr-bayes: Monte Carlo with the posterior weights, limits, laws that are none."""
+"""A location law p_eps in slr-bayes: Monte Carlo with the posterior weights, limits, laws that are
+none.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,35 @@ from replica.theories.saddle_point import Problem, standard_error
 POINT = {"alpha": 1.4, "nu": 1.0, "Delta": 0.01}
 
 
-def values(location: str | None, x: list[float], *, L: int, alpha: float, nu: float, Delta: float) -> tuple[np.ndarray, float, np.ndarray]:
+def values(
+    location: str | None, x: list[float], *, L: int, alpha: float, nu: float, Delta: float
+) -> tuple[np.ndarray, float, np.ndarray]:
     """Conjugates, free entropy and observables at given overlaps."""
     problem = Problem(MODELS["slr-bayes"].build(location=location), Rule(), "exact")
-    return jax.tree.map(np.asarray, jax.jit(problem.values)(jnp.array([alpha, L, nu, Delta]), jnp.array(x)))
+    return jax.tree.map(
+        np.asarray, jax.jit(problem.values)(jnp.array([alpha, L, nu, Delta]), jnp.array(x))
+    )
 
 
-def monte_carlo(p: list[float], q_k: float, q_v: float, *, alpha: float, nu: float, Delta: float, n: int = 400_000) -> dict[str, np.ndarray]:
-    """Per-sample values: eps ~ p is drawn; s = softmax(log p + sqrt(nu) omega_k - (y - omega_v)^2/2V), at test time without the label."""
+def monte_carlo(
+    p: list[float],
+    q_k: float,
+    q_v: float,
+    *,
+    alpha: float,
+    nu: float,
+    Delta: float,
+    n: int = 400_000,
+) -> dict[str, np.ndarray]:
+    """Per-sample values: eps ~ p is drawn; s = softmax(log p + sqrt(nu) omega_k - (y -
+    omega_v)^2/2V), at test time without the label.
+    """
     rng, log_p = np.random.default_rng(5), np.log(p)
     eps = rng.choice(len(p), size=n, p=p)
-    key, field = np.sqrt(q_k) * rng.standard_normal((n, len(p))), np.sqrt(q_v) * rng.standard_normal((n, len(p)))
+    key, field = (
+        np.sqrt(q_k) * rng.standard_normal((n, len(p))),
+        np.sqrt(q_v) * rng.standard_normal((n, len(p))),
+    )
     width, rows = 1 - q_v + Delta, np.arange(n)
     key[rows, eps] += np.sqrt(nu) * q_k
     y = field[rows, eps] + np.sqrt(width) * rng.standard_normal(n)
@@ -40,16 +60,23 @@ def monte_carlo(p: list[float], q_k: float, q_v: float, *, alpha: float, nu: flo
     train = test - (y[:, None] - field) ** 2 / (2 * width)
     s, t = (np.exp(a - np.logaddexp.reduce(a, axis=1, keepdims=True)) for a in (train, test))
     return {
-        "q_k_hat": alpha * nu * np.sum(s**2, axis=1), "q_v_hat": alpha * np.sum(s**2 * (y[:, None] - field) ** 2, axis=1) / width**2,
-        "attention_mass": t[rows, eps], "psi": np.logaddexp.reduce(train, axis=1) - nu * q_k / 2 - np.log(2 * np.pi * width) / 2,
-    }  # fmt: skip
+        "q_k_hat": alpha * nu * np.sum(s**2, axis=1),
+        "q_v_hat": alpha * np.sum(s**2 * (y[:, None] - field) ** 2, axis=1) / width**2,
+        "attention_mass": t[rows, eps],
+        "psi": np.logaddexp.reduce(train, axis=1) - nu * q_k / 2 - np.log(2 * np.pi * width) / 2,
+    }
 
 
-@pytest.mark.parametrize("p", [[0.7, 0.3], pytest.param([0.5, 0.2, 0.2, 0.1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "p", [[0.7, 0.3], pytest.param([0.5, 0.2, 0.2, 0.1], marks=pytest.mark.slow)]
+)
 def test_channel_against_monte_carlo(p: list[float]) -> None:
     q_k, q_v, given = 0.45, 0.7, {"alpha": 1.4, "nu": 2.0, "Delta": 0.1}
     hats, phi, seen = values(",".join(map(str, p)), [q_k, q_v], L=len(p), **given)
-    psi = (float(phi) - sum((h - np.log1p(h)) / 2 - q * h / 2 for q, h in zip((q_k, q_v), hats, strict=True))) / given["alpha"]
+    psi = (
+        float(phi)
+        - sum((h - np.log1p(h)) / 2 - q * h / 2 for q, h in zip((q_k, q_v), hats, strict=True))
+    ) / given["alpha"]
     ours = {"q_k_hat": hats[0], "q_v_hat": hats[1], "attention_mass": seen[2], "psi": psi}
     for name, sample in monte_carlo(p, q_k, q_v, **given).items():
         assert abs(ours[name] - sample.mean()) < 4 * sample.std() / np.sqrt(len(sample)), name
@@ -57,13 +84,18 @@ def test_channel_against_monte_carlo(p: list[float]) -> None:
 
 @pytest.mark.slow
 def test_routes_agree() -> None:
-    """Token classes by the Laplace rule, and every token explicit with the planted class summed: conjugates and observables."""
+    """Token classes by the Laplace rule, and every token explicit with the planted class summed:
+    conjugates and observables.
+    """
     location, x = "0.5,0.3x1,0.1x2", jnp.array([0.45, 0.7])
     hats, _, seen = values(location, [0.45, 0.7], L=4, **POINT)
     rule = Rule(tokens=4, log2_samples=11)
     explicit = Problem(MODELS["slr-bayes"].build(location=location), rule, "sampled")
     sets = jax.jit(lambda c: (explicit.conjugates(c, x)(x), explicit.observables(c, x)))
-    runs = [np.concatenate(sets(jnp.array([POINT["alpha"], 4, POINT["nu"], POINT["Delta"], k]))) for k in range(rule.scrambles)]
+    runs = [
+        np.concatenate(sets(jnp.array([POINT["alpha"], 4, POINT["nu"], POINT["Delta"], k])))
+        for k in range(rule.scrambles)
+    ]
     error = np.asarray(standard_error(np.array(runs)))
     assert np.all(error < 0.03)
     assert np.all(np.abs(np.mean(runs, axis=0) - np.concatenate([hats, seen])) < 2 * error + 1e-12)
@@ -72,7 +104,9 @@ def test_routes_agree() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("location", "tokens", "default"), [("1/3x3", 3, 3), ("1,0,0", 3, 1)])
 def test_limits(location: str, tokens: int, default: int) -> None:
-    """Equal probabilities are the default; a location that is known leaves one token, however many there are."""
+    """Equal probabilities are the default; a location that is known leaves one token, however many
+    there are.
+    """
     x = [0.45, 0.7]
     ours, known = values(location, x, L=tokens, **POINT), values(None, x, L=default, **POINT)
     for one, other in zip(ours, known, strict=True):
@@ -81,7 +115,14 @@ def test_limits(location: str, tokens: int, default: int) -> None:
 
 @pytest.mark.slow
 def test_command_line() -> None:
-    arguments = ["solve", "slr-bayes", "--set", "location=0.7,0.3", *(f for n, v in POINT.items() for f in ("--set", f"{n}={v}")), "--json"]
+    arguments = [
+        "solve",
+        "slr-bayes",
+        "--set",
+        "location=0.7,0.3",
+        *(f for n, v in POINT.items() for f in ("--set", f"{n}={v}")),
+        "--json",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--set", "L=2"])
     assert done.exit_code == 0, done.output
     seen = json.loads(done.output)
@@ -113,7 +154,11 @@ def test_readings() -> None:
 
 
 def test_what_does_not_go_with_it() -> None:
-    for other, sentence in (({"rule": "max", "L": 2}, "rule = spiked"), ({"L": "1:0.5,2:0.5"}, "not a length law"), ({"L": 3}, "left out")):
+    for other, sentence in (
+        ({"rule": "max", "L": 2}, "rule = spiked"),
+        ({"L": "1:0.5,2:0.5"}, "not a length law"),
+        ({"L": 3}, "left out"),
+    ):
         with pytest.raises(replica.InputError, match=sentence):
             replica.solve("slr-bayes", location="0.5,0.5", **POINT | other)
     with pytest.raises(replica.InputError, match="uniform location"):

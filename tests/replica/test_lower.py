@@ -1,4 +1,6 @@
-"""Symbols to arrays: values under jit and vmap, and errors at lowering that name the node and the model."""
+"""Symbols to arrays: values under jit and vmap, and errors at lowering that name the node and the
+model.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,18 @@ POINTS = np.array([-1.5, 0.0, 0.7])
 
 @pytest.mark.parametrize(
     ("f", "exact", "tolerance"),
-    [(sp.erf, special.erf, 1e-14), (sp.erfc, special.erfc, 1e-14), (sp.loggamma, special.gammaln, 1e-14), (sp.gamma, special.gamma, 1e-13)],
+    [
+        (sp.erf, special.erf, 1e-14),
+        (sp.erfc, special.erfc, 1e-14),
+        (sp.loggamma, special.gammaln, 1e-14),
+        (sp.gamma, special.gamma, 1e-13),
+    ],
     ids=["erf", "erfc", "loggamma", "gamma"],
 )
 def test_special_functions_on_arrays(f: type, exact: object, tolerance: float) -> None:
-    """As they are, under jit and under vmap; loggamma of a negative number is log |Gamma|, as gammaln has it."""
+    """As they are, under jit and under vmap; loggamma of a negative number is log |Gamma|, as
+    gammaln has it.
+    """
     value = function([x], f(x))
     points = POINTS[POINTS != 0] if f is sp.gamma else POINTS  # Gamma(0) is a pole; scipy has inf
     for call in (value, jax.jit(value), jax.vmap(value)):
@@ -42,7 +51,9 @@ def test_special_functions_on_arrays(f: type, exact: object, tolerance: float) -
 @given(st.floats(-4.5, 60).filter(lambda u: abs(u - round(u)) > 1e-3 or u > 0.5))
 def test_gamma_and_its_logarithm(u: float) -> None:
     assert function([x], sp.gamma(x))(u) == pytest.approx(special.gamma(u), rel=1e-12)
-    assert function([x], sp.loggamma(x))(u) == pytest.approx(special.gammaln(u), rel=1e-11, abs=1e-14)
+    assert function([x], sp.loggamma(x))(u) == pytest.approx(
+        special.gammaln(u), rel=1e-11, abs=1e-14
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +100,9 @@ def test_special_functions_with_a_value(expr: sp.Expr, point: float, exact: floa
 def test_every_plain_row_is_the_sympy_function(f: type) -> None:
     """A row bound to the wrong function would show here."""
     points = np.array([0.2, 0.55, 0.9])
-    np.testing.assert_allclose(function([x], f(x))(points), [float(f(sp.Float(p, 30))) for p in points], rtol=1e-14)
+    np.testing.assert_allclose(
+        function([x], f(x))(points), [float(f(sp.Float(p, 30))) for p in points], rtol=1e-14
+    )
 
 
 # named errors, raised when lowering ---------------------------------------------------------------
@@ -155,7 +168,9 @@ def test_piecewise() -> None:
 
 def test_piecewise_takes_the_first_condition_that_holds() -> None:
     steps = sp.Piecewise((1, x < -1), (2, x < 0.5), (3, x < 5), (4, True))
-    np.testing.assert_array_equal(function([x], steps)(np.array([-2.0, 0.0, 0.7, 9.0])), [1, 2, 3, 4])
+    np.testing.assert_array_equal(
+        function([x], steps)(np.array([-2.0, 0.0, 0.7, 9.0])), [1, 2, 3, 4]
+    )
     either = sp.Piecewise((1, (x < -1) | sp.Ne(x, x) | ~(x <= 0.5)), (0, True))
     np.testing.assert_array_equal(function([x], either)(POINTS), [1, 0, 1])
 
@@ -196,9 +211,9 @@ def test_small_differences_do_not_cancel() -> None:
 
 def test_powers() -> None:
     n = sp.Symbol("n", real=True)
-    assert function([x, n], x**n + x**-2 + x ** sp.Rational(-3, 2) + x ** sp.Rational(1, 3))(2.0, 1.7) == pytest.approx(
-        2**1.7 + 0.25 + 2**-1.5 + 2 ** (1 / 3), rel=1e-15
-    )
+    assert function([x, n], x**n + x**-2 + x ** sp.Rational(-3, 2) + x ** sp.Rational(1, 3))(
+        2.0, 1.7
+    ) == pytest.approx(2**1.7 + 0.25 + 2**-1.5 + 2 ** (1 / 3), rel=1e-15)
     assert function([x], x**3)(-2.0) == -8
 
 
@@ -207,14 +222,23 @@ def test_powers() -> None:
 
 @pytest.mark.parametrize("terms", [100, 1600])
 def test_long_sums_stay_an_array_axis(terms: int) -> None:
-    """Value, derivative and second derivative, compiled, in under 5 s whatever the number of terms."""
+    """Value, derivative and second derivative, compiled, in under 5 s whatever the
+    number of terms.
+    """
     started = time.perf_counter()
     total = sp.Sum(sp.tanh(a * l / terms) / terms, (l, 1, terms))
-    values = [jax.jit(function([a], e))(0.8) for e in (total, total.diff(a), LogSumExp(sp.sin(a * l), l, terms).diff(a))]
+    values = [
+        jax.jit(function([a], e))(0.8)
+        for e in (total, total.diff(a), LogSumExp(sp.sin(a * l), l, terms).diff(a))
+    ]
     elapsed = time.perf_counter() - started
     u = np.arange(1, terms + 1) / terms
     weights = np.exp(np.sin(0.8 * terms * u))
-    exact = [np.mean(np.tanh(0.8 * u)), np.mean(u / np.cosh(0.8 * u) ** 2), np.sum(weights * np.cos(0.8 * terms * u) * terms * u) / weights.sum()]
+    exact = [
+        np.mean(np.tanh(0.8 * u)),
+        np.mean(u / np.cosh(0.8 * u) ** 2),
+        np.sum(weights * np.cos(0.8 * terms * u) * terms * u) / weights.sum(),
+    ]
     np.testing.assert_allclose(values, exact, rtol=1e-11)
     assert elapsed < 5
 
@@ -252,7 +276,9 @@ def test_values_cached_at_binding_do_not_leak(body: sp.Expr, unknown: sp.Symbol)
     lowered = Lowered({"value": body}, [unknown], [control], "test", Rule())
     fixed = {control: jnp.asarray(0.9)}
     moved = lowered.bind(jnp.array([0.3]), fixed)(jnp.array([1.1]))["value"]
-    assert moved == pytest.approx(float(lowered.bind(jnp.array([1.1]), fixed)(None)["value"]), rel=1e-13)
+    assert moved == pytest.approx(
+        float(lowered.bind(jnp.array([1.1]), fixed)(None)["value"]), rel=1e-13
+    )
 
 
 def test_lowering_composes_with_grad_and_vmap() -> None:

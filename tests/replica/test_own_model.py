@@ -1,4 +1,6 @@
-"""Models of the user's own, each in one file: the three of tests/data/models through every command, and every mistake named."""
+"""Models of the user's own, each in one file: the three of tests/data/models through every command,
+and every mistake named.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ from replica.jobs import workers
 from replica.models import built
 
 DATA = Path(__file__).parents[1] / "data"
-SENSING, CLASSIFICATION, PRODUCT = (str(DATA / "models" / f"{name}.py") for name in ("compressed_sensing", "classification", "sign_product"))
+SENSING, CLASSIFICATION, PRODUCT = (
+    str(DATA / "models" / f"{name}.py")
+    for name in ("compressed_sensing", "classification", "sign_product")
+)
 AT = {"rho": 0.1, "Delta": 1e-5}
 GIVEN = ["--set", "rho=0.1", "--set", "Delta=1e-5"]
 
@@ -39,10 +44,23 @@ def test_solve_and_eval_from_the_command_line(command) -> None:
     assert code == 0 and result["model"] == "compressed-sensing" and len(result["branches"]) == 2
     assert result["risk"]["algorithmic"] == pytest.approx(0.045453156509, rel=1e-9)
     best = result["branches"][result["best"]]
-    assert best["start"] == "informed" and best["overlaps"]["V"] == pytest.approx(1.82738384e-5, rel=1e-5)
-    code, out, _ = command("eval", SENSING, "--set", "alpha=0.18", *GIVEN, "--at", f"V={best['overlaps']['V']!r}", "--json")
+    assert best["start"] == "informed" and best["overlaps"]["V"] == pytest.approx(
+        1.82738384e-5, rel=1e-5
+    )
+    code, out, _ = command(
+        "eval",
+        SENSING,
+        "--set",
+        "alpha=0.18",
+        *GIVEN,
+        "--at",
+        f"V={best['overlaps']['V']!r}",
+        "--json",
+    )
     assert code == 0 and json.loads(out)["residual"] < 1e-10
-    assert json.loads(out)["conjugates"]["q_hat"] == pytest.approx(0.18 / (1e-5 + best["overlaps"]["V"]), rel=1e-12)
+    assert json.loads(out)["conjugates"]["q_hat"] == pytest.approx(
+        0.18 / (1e-5 + best["overlaps"]["V"]), rel=1e-12
+    )
 
 
 def test_the_same_from_python_and_against_golden_values() -> None:
@@ -51,49 +69,88 @@ def test_the_same_from_python_and_against_golden_values() -> None:
             continue
         noise = float(row["channel_param"].partition("=")[2])
         start = "uninformed" if float(row["qhat_init"]) < 1 else "informed"
-        branch = replica.solve(Path(SENSING), alpha=float(row["alpha"]), rho=0.1, Delta=noise).branch(start)
+        branch = replica.solve(
+            Path(SENSING), alpha=float(row["alpha"]), rho=0.1, Delta=noise
+        ).branch(start)
         assert branch.ok
         assert branch.overlaps["V"] == pytest.approx(float(row["mmse"]), rel=1e-6)
         assert branch.conjugates["q_hat"] == pytest.approx(float(row["qhat"]), rel=1e-6)
         assert branch.free_energy == pytest.approx(float(row["free_entropy"]), abs=2e-9)
 
 
-@pytest.mark.parametrize("row", rows("cs_hard_phase.csv")[1:9:2], ids=lambda r: f"rho={r['rho']}, Delta={r['Delta']}")
+@pytest.mark.parametrize(
+    "row", rows("cs_hard_phase.csv")[1:9:2], ids=lambda r: f"rho={r['rho']}, Delta={r['Delta']}"
+)
 def test_thresholds(row: dict[str, str]) -> None:
     found = replica.thresholds(SENSING, rho=float(row["rho"]), Delta=float(row["Delta"]))
-    for name, column in (("alpha_inf", "alpha_informed_spinodal"), ("alpha_IT", "alpha_IT"), ("alpha_alg", "alpha_alg")):
+    for name, column in (
+        ("alpha_inf", "alpha_informed_spinodal"),
+        ("alpha_IT", "alpha_IT"),
+        ("alpha_alg", "alpha_alg"),
+    ):
         assert getattr(found, name) == pytest.approx(float(row[column]), abs=1e-5)
         assert found.error[name] < 1e-6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", rows("cs_hard_phase.csv"), ids=lambda r: f"rho={r['rho']}, Delta={r['Delta']}")
+@pytest.mark.parametrize(
+    "row", rows("cs_hard_phase.csv"), ids=lambda r: f"rho={r['rho']}, Delta={r['Delta']}"
+)
 def test_every_threshold(row: dict[str, str]) -> None:
     found = replica.thresholds(SENSING, rho=float(row["rho"]), Delta=float(row["Delta"]))
     assert (found.transition == "first-order") == (row["has_hard_phase"] == "1")
-    for name, column in (("alpha_inf", "alpha_informed_spinodal"), ("alpha_IT", "alpha_IT"), ("alpha_alg", "alpha_alg")):
-        assert getattr(found, name) == (pytest.approx(float(row[column]), abs=1e-5) if row[column] else None)
+    for name, column in (
+        ("alpha_inf", "alpha_informed_spinodal"),
+        ("alpha_IT", "alpha_IT"),
+        ("alpha_alg", "alpha_alg"),
+    ):
+        assert getattr(found, name) == (
+            pytest.approx(float(row[column]), abs=1e-5) if row[column] else None
+        )
 
 
 @pytest.mark.slow
 def test_phase_diagram_and_curve(command, tmp_path: Path) -> None:
-    code, _, _ = command("phase", SENSING, "--over", "rho=0.1:0.6:3", "--set", "Delta=1e-5", "-o", str(tmp_path / "p.h5"), "--quiet")
+    code, _, _ = command(
+        "phase",
+        SENSING,
+        "--over",
+        "rho=0.1:0.6:3",
+        "--set",
+        "Delta=1e-5",
+        "-o",
+        str(tmp_path / "p.h5"),
+        "--quiet",
+    )
     lines = replica.load(tmp_path / "p.h5")
     assert code == 0 and lines.attrs["source_file"] == SENSING
     assert float(lines.alpha_alg.sel(rho=0.1)) == pytest.approx(0.207684, abs=1e-5)
     assert float(lines.alpha_inf.sel(rho=0.6)) == pytest.approx(0.689933, abs=1e-5)
-    code, _, _ = command("phase", SENSING, *GIVEN, "--curve", "-o", str(tmp_path / "c.h5"), "--quiet")
+    code, _, _ = command(
+        "phase", SENSING, *GIVEN, "--curve", "-o", str(tmp_path / "c.h5"), "--quiet"
+    )
     curve = replica.load(tmp_path / "c.h5")
-    assert code == 0 and sorted(f["value"] for f in curve.attrs["folds"]) == pytest.approx([0.142820, 0.207684], abs=1e-5)
+    assert code == 0 and sorted(f["value"] for f in curve.attrs["folds"]) == pytest.approx(
+        [0.142820, 0.207684], abs=1e-5
+    )
     assert float(curve.residual.max()) < 1e-9 and (curve.V > 0).all()
     assert float((curve.error_V / curve.V).max()) < 1e-3
 
 
 def test_show(command) -> None:
     code, out, _ = command("show", SENSING)
-    assert code == 0 and "q_hat = alpha/(Delta + V)" in out and "compressed_sensing.py" in out and "Phys. Rev. X" in out
+    assert (
+        code == 0
+        and "q_hat = alpha/(Delta + V)" in out
+        and "compressed_sensing.py" in out
+        and "Phys. Rev. X" in out
+    )
     code, out, _ = command("show", SENSING, "--latex")
-    assert code == 0 and out.count("{") == out.count("}") and r"\hat q = \frac{\alpha}{\Delta + V}" in out
+    assert (
+        code == 0
+        and out.count("{") == out.count("}")
+        and r"\hat q = \frac{\alpha}{\Delta + V}" in out
+    )
 
 
 def test_sweep_resume_and_a_file_that_was_changed(command, tmp_path: Path) -> None:
@@ -103,16 +160,33 @@ def test_sweep_resume_and_a_file_that_was_changed(command, tmp_path: Path) -> No
     sweep = ["--over", "alpha=0.15:0.25:3", *GIVEN, "-o", str(file), "--quiet"]
     assert command("sweep", str(mine), *sweep)[0] == 0
     stored = replica.load(file)
-    assert stored.attrs["source_file"] == str(mine) and float(stored.V.sel(branch="uninformed")[-1]) == pytest.approx(8.12422616e-6, rel=1e-4)
+    assert stored.attrs["source_file"] == str(mine) and float(
+        stored.V.sel(branch="uninformed")[-1]
+    ) == pytest.approx(8.12422616e-6, rel=1e-4)
     moved.write_text(mine.read_text())
     assert command("sweep", str(moved), *sweep, "--resume")[0] == 0
     mine.write_text(mine.read_text() + "\n# changed\n")
-    with pytest.raises(StoreError, match=r"other settings \(source_sha256 is \w+ there and \w+ here\)"):
+    with pytest.raises(
+        StoreError, match=r"other settings \(source_sha256 is \w+ there and \w+ here\)"
+    ):
         replica.sweep(str(mine), over={"alpha": [0.15, 0.2, 0.25]}, file=file, resume=True, **AT)
 
 
 def test_check_by_the_simulation_in_the_file_and_by_measurements(command, tmp_path: Path) -> None:
-    code, out, _ = command("check", SENSING, "--D", "250,500,1000", "--trials", "6", "--set", "alpha=0.4", "--set", "rho=0.2", "--set", "Delta=0.01")
+    code, out, _ = command(
+        "check",
+        SENSING,
+        "--D",
+        "250,500,1000",
+        "--trials",
+        "6",
+        "--set",
+        "alpha=0.4",
+        "--set",
+        "rho=0.2",
+        "--set",
+        "Delta=0.01",
+    )
     assert code == 0 and "agree" in out and "mmse" in out
     table = tmp_path / "runs.csv"
     table.write_text("alpha,V,V_error\n0.18,0.0455,0.001\n0.2,0.06,0.001\n")
@@ -133,8 +207,12 @@ def test_the_text_of_the_file_is_what_workers_get(tmp_path: Path) -> None:
 def test_workers_compute_the_same(tmp_path: Path) -> None:
     over = {"alpha": np.linspace(0.15, 0.25, 6)}
     whole = replica.sweep(SENSING, over=over, **AT)
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
-        spread = replica.sweep(SENSING, over=over, dask=cluster.scheduler_address, file=tmp_path / "x.h5", **AT)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        spread = replica.sweep(
+            SENSING, over=over, dask=cluster.scheduler_address, file=tmp_path / "x.h5", **AT
+        )
     np.testing.assert_array_equal(spread.V.values, whole.V.values)
 
 
@@ -148,10 +226,22 @@ def test_channels_against_golden_values(channel: str) -> None:
         "binary p=0.25": half / 2 * sp.DiracDelta(X - 1) + 3 * half / 2 * sp.DiracDelta(X + 1),
         "gauss_bernoulli rho=0.4": 3 * sp.DiracDelta(X) / 5 + 2 * normal(X) / 5,
     }
-    outputs = {"sign": sp.sign(Z), "door": sp.sign(sp.Abs(Z) - sp.Float("0.67448975")), "abs": sp.Abs(Z), "relu": sp.Max(Z, 0)}
-    chosen = [row for row in rows("glm_bayes.csv") if row["channel"] == channel and row["converged"] == "1"]
+    outputs = {
+        "sign": sp.sign(Z),
+        "door": sp.sign(sp.Abs(Z) - sp.Float("0.67448975")),
+        "abs": sp.Abs(Z),
+        "relu": sp.Max(Z, 0),
+    }
+    chosen = [
+        row
+        for row in rows("glm_bayes.csv")
+        if row["channel"] == channel and row["converged"] == "1"
+    ]
     assert len(chosen) >= 2
-    models = {name: bayes_glm(priors[name], sp.Eq(Y, outputs[channel])) for name in {row["prior"] for row in chosen}}
+    models = {
+        name: bayes_glm(priors[name], sp.Eq(Y, outputs[channel]))
+        for name in {row["prior"] for row in chosen}
+    }
     for row in chosen:
         start = "uninformed" if float(row["qhat_init"]) < 1 else "informed"
         branch = replica.solve(models[row["prior"]], alpha=float(row["alpha"])).branch(start)
@@ -177,12 +267,25 @@ def test_logistic_regression() -> None:
     assert branch.observables["energy"] == pytest.approx(branch.free_energy, abs=1e-9)
     harder = replica.solve(CLASSIFICATION, alpha=0.5, lam=0.01).branches[0]
     assert harder.observables["risk"] == pytest.approx(0.32291383, abs=1e-7)
-    assert harder.observables["risk"] == pytest.approx(np.arccos(harder.observables["cosine"]) / np.pi, abs=1e-9)
+    assert harder.observables["risk"] == pytest.approx(
+        np.arccos(harder.observables["cosine"]) / np.pi, abs=1e-9
+    )
 
 
 @pytest.mark.slow
 def test_check_of_logistic_regression(command) -> None:
-    code, out, _ = command("check", CLASSIFICATION, "--D", "200,400,800", "--trials", "10", "--set", "alpha=2", "--set", "lam=0.1")
+    code, out, _ = command(
+        "check",
+        CLASSIFICATION,
+        "--D",
+        "200,400,800",
+        "--trials",
+        "10",
+        "--set",
+        "alpha=2",
+        "--set",
+        "lam=0.1",
+    )
     assert code == 0 and "agree" in out and "risk" in out
 
 
@@ -219,15 +322,21 @@ def test_sign_of_a_product() -> None:
     expected = {2.3: 0.0, 2.55: 0.034407, 3.0: 0.242706, 6.0: 0.896925}
     for alpha, q in expected.items():
         solution = replica.solve(PRODUCT, alpha=alpha)
-        assert len(solution.branches) == 1 and solution.branches[0].overlaps["q"] == pytest.approx(q, abs=2e-6)
+        assert len(solution.branches) == 1 and solution.branches[0].overlaps["q"] == pytest.approx(
+            q, abs=2e-6
+        )
     found = replica.thresholds(PRODUCT, within=(1, 10))
-    assert found.transition == "continuous" and found.alpha_alg == pytest.approx(np.pi**2 / 4, abs=1e-8)
+    assert found.transition == "continuous" and found.alpha_alg == pytest.approx(
+        np.pi**2 / 4, abs=1e-8
+    )
 
 
 @pytest.mark.slow
 def test_a_free_energy_is_shown_and_evaluated(command) -> None:
     code, out, _ = command("show", PRODUCT)
-    assert code == 0 and "q = 1 - 1/(q_hat + 1)" in out.replace("q = 1 - 1/(1 + q_hat)", "q = 1 - 1/(q_hat + 1)")
+    assert code == 0 and "q = 1 - 1/(q_hat + 1)" in out.replace(
+        "q = 1 - 1/(1 + q_hat)", "q = 1 - 1/(q_hat + 1)"
+    )
     found = replica.evaluate(PRODUCT, {"q": 0.242706}, alpha=3)
     assert found["residual"] < 1e-6 and found["spectral_radius"] < 1
 
@@ -241,36 +350,75 @@ from equations.priors import gaussian_term
 alpha, q = quantity("alpha"), quantity("q")
 q_hat = conjugate(q)
 def raw(**changes):
-    fields = dict(name="mine", title="", setting="", overlaps=(q,), conjugates=(q_hat,), controls=(alpha,), prior=gaussian_term(q_hat.symbol),
-        coupling=-q.symbol * q_hat.symbol / 2, channel=alpha.symbol * q.symbol / 4, observables={"risk": 1 - q.symbol},
-        starts={"uninformed": {"q": 1e-3}}, sources=())
+    fields = dict(name="mine", title="", setting="", overlaps=(q,), conjugates=(q_hat,),
+        controls=(alpha,), prior=gaussian_term(q_hat.symbol),
+        coupling=-q.symbol * q_hat.symbol / 2, channel=alpha.symbol * q.symbol / 4,
+        observables={"risk": 1 - q.symbol}, starts={"uninformed": {"q": 1e-3}}, sources=())
     return Model(**(fields | changes))
 """
 MISTAKES = {
     "syntax": ("def build(:\n", r"mine\.py, line \d+: invalid syntax"),
-    "name": ("def build(): return raw(channel=alhpa.symbol)", r"mine\.py, line 12: NameError: name 'alhpa' is not defined"),
-    "import": ("import not_there", r"mine\.py, line 12: ModuleNotFoundError: No module named 'not_there'"),
+    "name": (
+        "def build(): return raw(channel=alhpa.symbol)",
+        r"mine\.py, line 12: NameError: name 'alhpa' is not defined",
+    ),
+    "import": (
+        "import not_there",
+        r"mine\.py, line 12: ModuleNotFoundError: No module named 'not_there'",
+    ),
     "exit": ("import sys; sys.exit(3)", r"mine\.py, line 12: SystemExit: 3"),
     "no build": ("x = 1", r"mine\.py has no build\(\): define build\(\), which returns a Model"),
-    "not a model": ("def build(): return 3", r"mine\.py: build\(\) returned int: it must return a Model"),
-    "options": ("OPTIONS = {'a': 'b'}\ndef build(a): return raw()", r"mine\.py: OPTIONS must be a dict of name -> tuple of strings"),
-    "undeclared": ("def build(): return raw(channel=Symbol('beta') * q.symbol)", "contains beta, which is not an overlap, conjugate or control"),
-    "other symbol": ("def build(): return raw(channel=Symbol('alpha') * q.symbol)", "a symbol alpha with other assumptions than the declared one"),
+    "not a model": (
+        "def build(): return 3",
+        r"mine\.py: build\(\) returned int: it must return a Model",
+    ),
+    "options": (
+        "OPTIONS = {'a': 'b'}\ndef build(a): return raw()",
+        r"mine\.py: OPTIONS must be a dict of name -> tuple of strings",
+    ),
+    "undeclared": (
+        "def build(): return raw(channel=Symbol('beta') * q.symbol)",
+        "contains beta, which is not an overlap, conjugate or control",
+    ),
+    "other symbol": (
+        "def build(): return raw(channel=Symbol('alpha') * q.symbol)",
+        "a symbol alpha with other assumptions than the declared one",
+    ),
     "no equation": (
         "def build(): return raw(channel=alpha.symbol)",
-        r"mine\.py: model mine: the channel term does not contain q, so that an equation is missing",
+        (
+            r"mine\.py: model mine: the channel term does not contain q, so that an equation is"
+            r" missing"
+        ),
     ),
-    "no conjugate": ("def build(): return raw(overlaps=(q, quantity('q_k')))", "2 overlaps and 1 conjugates: each overlap needs its own"),
+    "no conjugate": (
+        "def build(): return raw(overlaps=(q, quantity('q_k')))",
+        "2 overlaps and 1 conjugates: each overlap needs its own",
+    ),
     "start": ("def build(): return raw(starts={'a': {}})", "start 'a' has no value for q"),
-    "number": ("def build(): return raw(observables={'risk': 1.0})", r"risk is 1\.0 \(float\): it must be a SymPy expression"),
-    "lowering": ("def build(): return raw(channel=besselj(0, q.symbol))", r"mine\.py: model mine: no lowering for besselj in besselj\(0, q\)"),
-    "undefined": ("def build(): return raw(channel=alpha.symbol * Function('f')(q.symbol))", r"no lowering for f in f\(q\)"),
-    "piecewise": ("def build(): return raw(channel=Piecewise((q.symbol, q.symbol > 0.1)))", r"is not total: end it with \(value, True\)"),
+    "number": (
+        "def build(): return raw(observables={'risk': 1.0})",
+        r"risk is 1\.0 \(float\): it must be a SymPy expression",
+    ),
+    "lowering": (
+        "def build(): return raw(channel=besselj(0, q.symbol))",
+        r"mine\.py: model mine: no lowering for besselj in besselj\(0, q\)",
+    ),
+    "undefined": (
+        "def build(): return raw(channel=alpha.symbol * Function('f')(q.symbol))",
+        r"no lowering for f in f\(q\)",
+    ),
+    "piecewise": (
+        "def build(): return raw(channel=Piecewise((q.symbol, q.symbol > 0.1)))",
+        r"is not total: end it with \(value, True\)",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_sentence_with_the_file_and_code_2(command, name: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_sentence_with_the_file_and_code_2(
+    command, name: str, tmp_path: Path
+) -> None:
     text, message = MISTAKES[name]
     (tmp_path / "mine.py").write_text(HEAD + text + "\n")
     code, out, err = command("solve", str(tmp_path / "mine.py"), "--set", "alpha=1")
@@ -282,14 +430,24 @@ def test_what_is_not_finite_is_named(command, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(HEAD + "def build(): return raw(channel=alpha.symbol * sqrt(q.symbol - 0.5))\n")
     code, _, err = command("solve", str(mine), "--set", "alpha=1")
-    assert code == 2 and re.search(r"mine\.py: q_hat is nan at the uninformed start \(q = 0\.001\): check its formula there", err), err
+    assert code == 2 and re.search(
+        r"mine\.py: q_hat is nan at the uninformed start \(q = 0\.001\): check its formula there",
+        err,
+    ), err
 
 
 def test_names_values_and_simulations_that_are_wrong(command, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
-    body = "OPTIONS = {'kind': ('a', 'b')}\ndef build(kind='a'): return raw()\ndef simulate(controls, D, generator): return {'p': 1}\n"
+    body = (
+        "OPTIONS = {'kind': ('a', 'b')}\ndef build(kind='a'): return raw()\ndef simulate(controls,"
+        " D, generator): return {'p': 1}\n"
+    )
     mine.write_text(HEAD + body)
-    for given, message in (("alhpa=1", "no control 'alhpa': did you mean alpha"), ("alpha=x", "not a number"), ("kind=c", "no kind 'c'")):
+    for given, message in (
+        ("alhpa=1", "no control 'alhpa': did you mean alpha"),
+        ("alpha=x", "not a number"),
+        ("kind=c", "no kind 'c'"),
+    ):
         code, _, err = command("solve", str(mine), "--set", given)
         assert code == 2 and message in err, err
     assert replica.solve(str(mine), alpha=1, kind="b").model.options == {"kind": "b"}
@@ -297,7 +455,11 @@ def test_names_values_and_simulations_that_are_wrong(command, tmp_path: Path) ->
     assert code == 2 and "simulate() returned 'p', which is no overlap or observable of mine" in err
     mine.write_text(HEAD + "def build(): return raw()\n")
     code, _, err = command("check", str(mine), "--set", "alpha=1")
-    assert code == 2 and "has no simulate(): add simulate(controls, D, generator)" in err and "--csv FILE" in err
+    assert (
+        code == 2
+        and "has no simulate(): add simulate(controls, D, generator)" in err
+        and "--csv FILE" in err
+    )
     code, _, err = command("solve", str(tmp_path / "none.py"))
     assert code == 2 and "cannot read the model" in err and "none.py" in err
 
@@ -306,10 +468,15 @@ def test_what_lies_beside_the_file_can_be_imported_and_hides_nothing(tmp_path: P
     (tmp_path / "my_blocks.py").write_text("SHARE = 0.25\n")
     (tmp_path / "json.py").write_text("raise RuntimeError\n")
     mine = tmp_path / "mine.py"
-    mine.write_text(HEAD + "import json\nfrom my_blocks import SHARE\ndef build(): return raw(channel=SHARE * alpha.symbol * q.symbol)\n")
+    mine.write_text(
+        HEAD + "import json\nfrom my_blocks import SHARE\ndef build(): return raw(channel=SHARE *"
+        " alpha.symbol * q.symbol)\n"
+    )
     before = list(sys.path)
     q = replica.solve(str(mine), alpha=2).branches[0].overlaps["q"]
-    assert q == pytest.approx(0.5, abs=1e-9) and sys.path == before  # q_hat = 2 * 2 * 0.25 = 1, q = 1/2
+    assert (
+        q == pytest.approx(0.5, abs=1e-9) and sys.path == before
+    )  # q_hat = 2 * 2 * 0.25 = 1, q = 1/2
 
 
 def test_thresholds_of_a_convex_problem_are_refused() -> None:
@@ -318,7 +485,11 @@ def test_thresholds_of_a_convex_problem_are_refused() -> None:
 
 
 def test_an_own_model_is_also_a_model_in_python() -> None:
-    model = bayes_glm(normal(X), normal(Y, Z, quantity("Delta", open_low=True).symbol), (quantity("Delta", open_low=True),))
+    model = bayes_glm(
+        normal(X),
+        normal(Y, Z, quantity("Delta", open_low=True).symbol),
+        (quantity("Delta", open_low=True),),
+    )
     found = replica.evaluate(model, {"V": float(np.sqrt(2) - 1)}, alpha=2, Delta=1)
     assert found["residual"] < 1e-12  # Gaussian prior, noise 1, alpha = 2: V = sqrt(2) - 1
 

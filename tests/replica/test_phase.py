@@ -1,4 +1,6 @@
-"""Thresholds against references, bisection on plain iteration and closed forms; diagrams, files, figures, bad input."""
+"""Thresholds against references, bisection on plain iteration and closed forms; diagrams, files,
+figures, bad input.
+"""
 
 from __future__ import annotations
 
@@ -43,23 +45,40 @@ def perceptron() -> Thresholds:
 
 @cache
 def mixed(side: bool) -> Model:
-    """A +-1 signal seen in a matrix and a three-index tensor of relative strength gamma: q_hat = snr (q + gamma q^2) (+ side)."""
+    """A +-1 signal seen in a matrix and a three-index tensor of relative strength gamma: q_hat =
+    snr (q + gamma q^2) (+ side).
+    """
     snr, q = quantity("snr"), quantity("q")
     gamma = Quantity("gamma", r"\gamma", 0)
     extra = Quantity("side", "", 0, default=0.0)
     hat = conjugate(q)
     field = hat.symbol + extra.symbol if side else hat.symbol
     return Model(
-        name="mixed", title="", setting="", overlaps=(q,), conjugates=(hat,), controls=(snr, gamma, *([extra] if side else [])),
-        prior=sign_term(field), coupling=overlap_coupling((q,), (hat,)),
+        name="mixed",
+        title="",
+        setting="",
+        overlaps=(q,),
+        conjugates=(hat,),
+        controls=(snr, gamma, *([extra] if side else [])),
+        prior=sign_term(field),
+        coupling=overlap_coupling((q,), (hat,)),
         channel=snr.symbol * (q.symbol**2 / 4 + gamma.symbol * q.symbol**3 / 6),
-        observables={"mse": 1 - q.symbol**2}, starts={"uninformed": {"q": 1e-3}, "informed": {"q": 1.0}}, sources=(),
-    )  # fmt: skip
+        observables={"mse": 1 - q.symbol**2},
+        starts={"uninformed": {"q": 1e-3}, "informed": {"q": 1.0}},
+        sources=(),
+    )
 
 
 def overlap(h: float) -> float:
     """E tanh(h + sqrt(h) g), by adaptive quadrature."""
-    return quad(lambda g: np.tanh(h + np.sqrt(h) * g) * norm.pdf(g), -12, 12, epsabs=1e-14, epsrel=1e-13, limit=400)[0]
+    return quad(
+        lambda g: np.tanh(h + np.sqrt(h) * g) * norm.pdf(g),
+        -12,
+        12,
+        epsabs=1e-14,
+        epsrel=1e-13,
+        limit=400,
+    )[0]
 
 
 def mixed_snr(h: float, gamma: float, side: float = 0.0) -> float:
@@ -69,7 +88,12 @@ def mixed_snr(h: float, gamma: float, side: float = 0.0) -> float:
 
 
 def extremum(gamma: float, side: float, between: tuple[float, float], sign: int) -> float:
-    found = minimize_scalar(lambda h: -sign * mixed_snr(h, gamma, side), bounds=between, method="bounded", options={"xatol": 1e-6})
+    found = minimize_scalar(
+        lambda h: -sign * mixed_snr(h, gamma, side),
+        bounds=between,
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
     return -sign * float(found.fun)
 
 
@@ -79,24 +103,38 @@ def extremum(gamma: float, side: float, between: tuple[float, float], sign: int)
 def test_perceptron_reference() -> None:
     """Gyorgyi (1990): 1.245 and 1.492-1.493, here by independent quadrature to six digits."""
     found = perceptron()
-    assert found.transition == "first-order" and found.alpha_inf is None and found.error["alpha_inf"] is None
+    assert (
+        found.transition == "first-order"
+        and found.alpha_inf is None
+        and found.error["alpha_inf"] is None
+    )
     for name, value in FOUND.items():
         assert getattr(found, name) == pytest.approx(value, abs=6e-7)
         assert 0 < found.error[name] < 1e-8
 
 
 def test_perceptron_unstable_branch_at_1_4() -> None:
-    line = Line(replica.equations.MODELS["perceptron-bayes"].build(), default_rule(replica.equations.MODELS["perceptron-bayes"].build()), "alpha", {})
+    line = Line(
+        replica.equations.MODELS["perceptron-bayes"].build(),
+        default_rule(replica.equations.MODELS["perceptron-bayes"].build()),
+        "alpha",
+        {},
+    )
     curve = s_curve(line, 1e-3, 1e3)
     (fold,) = curve.turns()
-    q = [1 - float(Stretch(line, part).at(1.4)[0]) for part in (curve.knots[: fold + 1], curve.knots[fold + 1 :])]
+    q = [
+        1 - float(Stretch(line, part).at(1.4)[0])
+        for part in (curve.knots[: fold + 1], curve.knots[fold + 1 :])
+    ]
     assert q == pytest.approx([0.7896990395, 0.9545986418], abs=1e-9)
 
 
 @pytest.mark.slow
 def test_slr_reference() -> None:
     found = replica.thresholds("slr-bayes", L=4, nu=1, Delta=1e-4)
-    assert (found.alpha_inf, found.alpha_IT, found.alpha_alg) == pytest.approx((1.15744, 1.32427, 1.68452), abs=2e-5)
+    assert (found.alpha_inf, found.alpha_IT, found.alpha_alg) == pytest.approx(
+        (1.15744, 1.32427, 1.68452), abs=2e-5
+    )
     loose = replica.thresholds("slr-bayes", L=4, nu=1, Delta=1e-4, accuracy=1e-4)
     for name, error in loose.error.items():
         assert error is not None and abs(getattr(loose, name) - getattr(found, name)) < error + 1e-7
@@ -105,14 +143,18 @@ def test_slr_reference() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("controls", "kind"),
-    [({"L": 4, "nu": 5.5, "Delta": 1e-4}, "first-order"), ({"L": 4, "nu": 8.7, "Delta": 1e-4}, "none"), ({"L": 1, "nu": 1, "Delta": 0.1}, "none")],
+    [
+        ({"L": 4, "nu": 5.5, "Delta": 1e-4}, "first-order"),
+        ({"L": 4, "nu": 8.7, "Delta": 1e-4}, "none"),
+        ({"L": 1, "nu": 1, "Delta": 0.1}, "none"),
+    ],
 )
 def test_slr_with_and_without_a_transition(controls: dict[str, float], kind: str) -> None:
     """At nu = 5.5 the S is small enough to be jumped by long steps along the curve."""
     assert replica.thresholds("slr-bayes", accuracy=1e-4, **controls).transition == kind
 
 
-# against plain iteration ---------------------------------------------------------------------------
+# against plain iteration --------------------------------------------------------------------------
 
 
 def plain(alpha: float, tol: float = 1e-9) -> tuple[float, int]:
@@ -134,13 +176,18 @@ def test_spinodal_agrees_with_bisection_on_plain_iteration() -> None:
 def test_plain_iteration_slows_down_like_the_square_root() -> None:
     """Steps per decade of the residual grow like distance^(-1/2) below the spinodal."""
     distances = np.array([1e-3, 1e-4, 1e-5])
-    steps = [plain(perceptron().alpha_alg - d, 1e-12)[1] - plain(perceptron().alpha_alg - d, 1e-11)[1] for d in distances]
+    steps = [
+        plain(perceptron().alpha_alg - d, 1e-12)[1] - plain(perceptron().alpha_alg - d, 1e-11)[1]
+        for d in distances
+    ]
     assert np.polyfit(np.log(distances), np.log(steps), 1)[0] == pytest.approx(-0.5, abs=0.01)
 
 
 def test_free_energies_are_equal_at_alpha_it() -> None:
     solution = replica.solve("perceptron-bayes", alpha=perceptron().alpha_IT)
-    assert solution.branch("uninformed").free_energy == pytest.approx(solution.branch("informed").free_energy, abs=1e-10)
+    assert solution.branch("uninformed").free_energy == pytest.approx(
+        solution.branch("informed").free_energy, abs=1e-10
+    )
 
 
 # a model with closed-form thresholds --------------------------------------------------------------
@@ -174,7 +221,10 @@ def test_both_folds_of_an_s_curve(gamma: float) -> None:
     assert found.transition == "first-order"
     assert found.alpha_alg == pytest.approx(extremum(gamma, side, (side, 0.6), 1), abs=1e-6)
     assert found.alpha_inf == pytest.approx(extremum(gamma, side, (0.6, 12.0), -1), abs=1e-6)
-    phi = [replica.solve(mixed(True), snr=found.alpha_IT, gamma=gamma, side=side).branch(s).free_energy for s in ("uninformed", "informed")]
+    phi = [
+        replica.solve(mixed(True), snr=found.alpha_IT, gamma=gamma, side=side).branch(s).free_energy
+        for s in ("uninformed", "informed")
+    ]
     assert phi[0] == pytest.approx(phi[1], abs=1e-8)
 
 
@@ -194,12 +244,21 @@ def test_a_fold_pair_between_two_knots_is_found(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_a_control_that_is_noise() -> None:
-    """Along Delta = 1/snr the thresholds are the inverse ones, in the order in which information grows."""
+    """Along Delta = 1/snr the thresholds are the inverse ones, in the order in which information
+    grows.
+    """
     model = mixed(True)
     delta = quantity("Delta", open_low=True)
     snr = model.controls[0].symbol
-    noisy = replace(model, controls=(delta, *model.controls[1:]), channel=model.channel.xreplace({snr: 1 / delta.symbol}))
-    found, inverse = replica.thresholds(noisy, "Delta", gamma=4.0, side=0.05), replica.thresholds(model, "snr", gamma=4.0, side=0.05)
+    noisy = replace(
+        model,
+        controls=(delta, *model.controls[1:]),
+        channel=model.channel.xreplace({snr: 1 / delta.symbol}),
+    )
+    found, inverse = (
+        replica.thresholds(noisy, "Delta", gamma=4.0, side=0.05),
+        replica.thresholds(model, "snr", gamma=4.0, side=0.05),
+    )
     for name in ("alpha_inf", "alpha_IT", "alpha_alg"):
         assert getattr(found, name) == pytest.approx(1 / getattr(inverse, name), rel=1e-8)
     dataset = phase_diagram(noisy, "Delta", over={"gamma": [4.0]}, side=0.05)
@@ -210,7 +269,11 @@ def test_a_control_that_is_noise() -> None:
 def test_no_transition_is_an_answer() -> None:
     found = replica.thresholds(mixed(True), "snr", gamma=0.5, side=0.1)
     assert found.transition == "none"
-    assert [found.alpha_inf, found.alpha_IT, found.alpha_alg] == [None] * 3 == list(found.error.values())
+    assert (
+        [found.alpha_inf, found.alpha_IT, found.alpha_alg]
+        == [None] * 3
+        == list(found.error.values())
+    )
     below = replica.thresholds("perceptron-bayes", within=(0.01, 1.2))
     assert below.alpha_alg is None and below.alpha_IT is None
 
@@ -229,11 +292,21 @@ def test_diagram_file_and_figure(tmp_path: Path) -> None:
     assert [float(column[n]) for n in ("alpha_inf", "alpha_IT", "alpha_alg")] == pytest.approx(
         [one.alpha_inf, one.alpha_IT, one.alpha_alg], rel=1e-12
     )
-    assert np.isnan(dataset.alpha_alg.sel(gamma=0.3)) and dataset.transition.values.tolist() == [1, 0, 1]
+    assert np.isnan(dataset.alpha_alg.sel(gamma=0.3)) and dataset.transition.values.tolist() == [
+        1,
+        0,
+        1,
+    ]
     region = dataset.region.sel(gamma=4.0)
-    for value, code in ((one.alpha_IT * 0.97, 0), ((one.alpha_IT + one.alpha_alg) / 2, 1), (one.alpha_alg * 1.05, 2)):
+    for value, code in (
+        (one.alpha_IT * 0.97, 0),
+        ((one.alpha_IT + one.alpha_alg) / 2, 1),
+        (one.alpha_alg * 1.05, 2),
+    ):
         assert int(region.sel(snr=value, method="nearest")) == code
-    assert set(np.unique(dataset.region.sel(gamma=0.3))) == {3} and REGIONS[3].startswith("no transition")
+    assert set(np.unique(dataset.region.sel(gamma=0.3))) == {3} and REGIONS[3].startswith(
+        "no transition"
+    )
     save(tmp_path / "phase.h5", dataset)
     back = load(tmp_path / "phase.h5")
     assert back.identical(dataset)
@@ -241,8 +314,12 @@ def test_diagram_file_and_figure(tmp_path: Path) -> None:
     assert (tmp_path / "phase.svg").stat().st_size > 5000
 
 
-def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By dask workers, who are sent the model itself; the column before is not computed again, a failed one stays failed."""
+def test_an_interrupted_diagram_is_continued_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By dask workers, who are sent the model itself; the column before is not computed again, a
+    failed one stays failed.
+    """
     distributed = pytest.importorskip("distributed")
     whole, path, computed = lines(), tmp_path / "x.h5", []
     real, rewrite = replica.diagram.search, store.rewrite
@@ -262,24 +339,43 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(tmp_path: Path, mo
         patch.setattr(store, "rewrite", interrupted)
         lines(file=path)
     part = load(path)
-    assert part.transition.values.tolist() == [1, 4, 4] and not part.attrs["complete"] and part.attrs["tricritical"] == []
+    assert (
+        part.transition.values.tolist() == [1, 4, 4]
+        and not part.attrs["complete"]
+        and part.attrs["tricritical"] == []
+    )
     assert set(np.unique(part.region[1:])) == {4}
     draw_phase(part)
     with pytest.raises(StoreError, match=r"accuracy is 1e-06 there and 0\.01 here"):
         lines(file=path, resume=True, accuracy=0.01)
-    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None, set_as_default=False) as client:
-        assert lines(file=path, resume=True, dask=client).identical(whole.assign_attrs(created=part.attrs["created"]))
-    assert load(path).identical(whole.assign_attrs(created=part.attrs["created"])) and whole.attrs["complete"]
+    with distributed.Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address=None,
+        set_as_default=False,
+    ) as client:
+        assert lines(file=path, resume=True, dask=client).identical(
+            whole.assign_attrs(created=part.attrs["created"])
+        )
+    assert (
+        load(path).identical(whole.assign_attrs(created=part.attrs["created"]))
+        and whole.attrs["complete"]
+    )
     computed.clear()
     assert lines(file=path, resume=True).identical(load(path)) and computed == []
 
 
 def test_the_hard_phase_closes_at_a_cusp() -> None:
-    """There d snr/dh and d^2 snr/dh^2 vanish together: the least slope of the closed-form curve is zero."""
+    """There d snr/dh and d^2 snr/dh^2 vanish together: the least slope of the closed-form curve is
+    zero.
+    """
     (point,) = lines().attrs["tricritical"]
 
     def least(gamma: float) -> float:
-        slope = lambda h: (mixed_snr(h + 1e-4, gamma, 0.05) - mixed_snr(h - 1e-4, gamma, 0.05)) / 2e-4  # noqa: E731
+        def slope(h):
+            return (mixed_snr(h + 1e-4, gamma, 0.05) - mixed_snr(h - 1e-4, gamma, 0.05)) / 2e-4
+
         return float(minimize_scalar(slope, bounds=(0.1, 1.5), method="bounded").fun)
 
     gamma = point["gamma"]
@@ -299,7 +395,9 @@ def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("replica.phase.diagram.search", failing)
     near = np.nextafter(5.0, 6)
     dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0, near]}, side=0.05)
-    assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {"gamma=5": "lost"}
+    assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {
+        "gamma=5": "lost"
+    }
     assert set(np.unique(dataset.region.sel(gamma=5.0))) == {4} and np.isnan(dataset.alpha_IT[1])
 
 
@@ -320,13 +418,25 @@ BAD = [
 
 
 @pytest.mark.parametrize(("names", "settings", "message"), BAD)
-def test_bad_input_is_one_sentence(names: tuple[str, ...], settings: dict[str, object], message: str) -> None:
+def test_bad_input_is_one_sentence(
+    names: tuple[str, ...], settings: dict[str, object], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         replica.thresholds(*names, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "over", [{}, {"gamma": []}, {"gamma": [1, 1]}, {"gamma": ["x"]}, {"gamma": [-1]}, {"snr": [1, 2]}, {"nu": [1]}, {"gamma": [1], "side": [1]}]
+    "over",
+    [
+        {},
+        {"gamma": []},
+        {"gamma": [1, 1]},
+        {"gamma": ["x"]},
+        {"gamma": [-1]},
+        {"snr": [1, 2]},
+        {"nu": [1]},
+        {"gamma": [1], "side": [1]},
+    ],
 )
 def test_bad_second_controls(over: dict[str, list[float]]) -> None:
     with pytest.raises(InputError):
@@ -341,7 +451,10 @@ def test_json_of_the_command() -> None:
     assert ran.exit_code == 0
     printed = json.loads(ran.stdout)
     assert printed["alpha_inf"] is None and printed["error"]["alpha_inf"] is None
-    assert printed["alpha_alg"] == pytest.approx(1.492632, abs=1e-6) and printed["error"]["alpha_alg"] < 1e-6
+    assert (
+        printed["alpha_alg"] == pytest.approx(1.492632, abs=1e-6)
+        and printed["error"]["alpha_alg"] < 1e-6
+    )
 
 
 def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
@@ -359,10 +472,17 @@ def test_derivative_of_phi_along_a_branch_is_its_explicit_one() -> None:
     """d Phi/d alpha = Psi_out at the fixed point."""
     model = replica.equations.MODELS["perceptron-bayes"].build()
     line = Line(model, default_rule(model), "alpha", {})
-    x = {a: np.array([replica.solve(model, alpha=a).branch("uninformed").overlaps["V"]]) for a in (1.299, 1.3, 1.301)}
+    x = {
+        a: np.array([replica.solve(model, alpha=a).branch("uninformed").overlaps["V"]])
+        for a in (1.299, 1.3, 1.301)
+    }
     phi = {a: float(line.at(v, a).free_energy) for a, v in x.items()}
-    assert (phi[1.301] - phi[1.299]) / 0.002 == pytest.approx(float(line.at(x[1.3], 1.3).pull), abs=1e-6)
-    assert float(line.at(x[1.3], 1.3).pull) == pytest.approx(float(sp.N(2 * quad(_entropy(x[1.3][0]), -12, 12, limit=400)[0])), abs=1e-9)
+    assert (phi[1.301] - phi[1.299]) / 0.002 == pytest.approx(
+        float(line.at(x[1.3], 1.3).pull), abs=1e-6
+    )
+    assert float(line.at(x[1.3], 1.3).pull) == pytest.approx(
+        float(sp.N(2 * quad(_entropy(x[1.3][0]), -12, 12, limit=400)[0])), abs=1e-9
+    )
 
 
 def _entropy(v: float) -> object:

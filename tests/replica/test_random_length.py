@@ -19,7 +19,9 @@ BAYES = {"nu": 1, "Delta": 0.1, "alpha": 1.5} | LAW
 ERM = {"nu": 1, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.5, "alpha": 3} | LAW
 
 
-def drawn(rule: str = "spiked", nu: float = 2.0, D: int = 40, alpha: float = 100, Delta: float = 0.1) -> data.Data:
+def drawn(
+    rule: str = "spiked", nu: float = 2.0, D: int = 40, alpha: float = 100, Delta: float = 0.1
+) -> data.Data:
     return data.draw(np.random.default_rng(2), rule, D, 3, alpha, nu, Delta, LENGTHS)
 
 
@@ -34,7 +36,9 @@ def test_data_have_the_law_of_the_length(rule: str, nu: float) -> None:
     assert np.all(tokens[length == 1, 1:] == 0) and np.all(tokens[:, 0] != 0)
     chi, _ = found.fields(found.k_star, found.v_star)
     if np.isinf(nu):
-        assert np.array_equal(found.location, np.where(found.present > 0, chi, -np.inf).argmax(axis=0))
+        assert np.array_equal(
+            found.location, np.where(found.present > 0, chi, -np.inf).argmax(axis=0)
+        )
     else:
         assert np.bincount(found.location[length == 3]).min() > 500
 
@@ -56,7 +60,9 @@ def test_the_loss_is_that_of_the_lengths_one_by_one(activation: str) -> None:
         total += 0.5 * np.sum((found.y[chosen] - (sigma * z[:length, chosen]).sum(axis=0)) ** 2)
     value, gradient = at(w)
     assert value == pytest.approx(total + 0.25 * w @ w, rel=1e-12)
-    assert gradient @ p == pytest.approx((at(w + 1e-5 * p)[0] - at(w - 1e-5 * p)[0]) / 2e-5, rel=1e-6)
+    assert gradient @ p == pytest.approx(
+        (at(w + 1e-5 * p)[0] - at(w - 1e-5 * p)[0]) / 2e-5, rel=1e-6
+    )
 
 
 def test_messages_ignore_absent_tokens() -> None:
@@ -79,13 +85,32 @@ def test_the_test_risk_is_that_of_fresh_tokens() -> None:
     fresh = drawn(Delta=0.0)
     model, values = resolve("slr-erm", ERM | {"activation": "softmax"})
     predict = measure.predictor(attention(model, values, 3))
-    residual = (fresh.y - np.asarray(predict(*fresh.fields(fresh.k_star, fresh.v_star), fresh.present))) ** 2
-    risk = measure.test_risk(np.random.default_rng(0), predict, fresh, fresh.k_star, fresh.v_star, "spiked", 2.0, 0.1, lengths=LENGTHS)
+    residual = (
+        fresh.y - np.asarray(predict(*fresh.fields(fresh.k_star, fresh.v_star), fresh.present))
+    ) ** 2
+    risk = measure.test_risk(
+        np.random.default_rng(0),
+        predict,
+        fresh,
+        fresh.k_star,
+        fresh.v_star,
+        "spiked",
+        2.0,
+        0.1,
+        lengths=LENGTHS,
+    )
     assert risk - 0.1 == pytest.approx(residual.mean(), abs=5 * residual.std() / np.sqrt(fresh.N))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"activation": "linear"}, {"activation": "softmax"}, {"activation": "linear", "rule": "max", "nu": np.inf}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"activation": "linear"},
+        {"activation": "softmax"},
+        {"activation": "linear", "rule": "max", "nu": np.inf},
+    ],
+)
 def test_trained_attention_agrees(changes: dict[str, Any]) -> None:
     report, _ = fits.check(fits.plan(ERM | changes, sizes="100,200,400", trials=10))
     assert report.agrees, report.verdict

@@ -1,4 +1,6 @@
-"""Derivatives through the fixed point, against finite differences of whole solves and closed forms."""
+"""Derivatives through the fixed point, against finite differences of whole solves and
+closed forms.
+"""
 
 import math
 
@@ -18,10 +20,19 @@ HAT = Quantity("m_hat", r"\hat m")
 def magnet() -> Model:
     """m = tanh(beta m)."""
     return Model(
-        name="magnet", title="", setting="", overlaps=(M,), conjugates=(HAT,), controls=(BETA,), coupling=-M.symbol * HAT.symbol,
-        prior=LogCosh(HAT.symbol), channel=BETA.symbol * M.symbol**2 / 2, observables={"square": BETA.symbol * M.symbol**2},
-        starts={"informed": {"m": 1.0}, "zero": {"m": 0.0}}, sources=("Curie and Weiss",),
-    )  # fmt: skip
+        name="magnet",
+        title="",
+        setting="",
+        overlaps=(M,),
+        conjugates=(HAT,),
+        controls=(BETA,),
+        coupling=-M.symbol * HAT.symbol,
+        prior=LogCosh(HAT.symbol),
+        channel=BETA.symbol * M.symbol**2 / 2,
+        observables={"square": BETA.symbol * M.symbol**2},
+        starts={"informed": {"m": 1.0}, "zero": {"m": 0.0}},
+        sources=("Curie and Weiss",),
+    )
 
 
 def test_magnet(magnet: Model) -> None:
@@ -44,13 +55,22 @@ def test_a_critical_point_has_no_derivative(magnet: Model) -> None:
 
 @pytest.mark.slow
 def test_perceptron_against_differences() -> None:
-    """V solves V = F(V; alpha); a central difference of two solves, whose own error is of order step^2."""
+    """V solves V = F(V; alpha); a central difference of two solves, whose own error is of order
+    step^2.
+    """
     step, start = 1e-3, {"uninformed": {"V": 1.0}}
-    low, here, high = (replica.solve("perceptron-bayes", alpha=1.2 + s, starts=start) for s in (-step, 0.0, step))
+    low, here, high = (
+        replica.solve("perceptron-bayes", alpha=1.2 + s, starts=start) for s in (-step, 0.0, step)
+    )
     found = replica.sensitivity(here)
     for name in ("V", "q_hat", "risk", "mmse"):
-        ends = [{**b.overlaps, **b.conjugates, **b.observables}[name] for b in (low.branches[0], high.branches[0])]
-        assert found.values["alpha"][name] == pytest.approx((ends[1] - ends[0]) / (2 * step), rel=1e-4)
+        ends = [
+            {**b.overlaps, **b.conjugates, **b.observables}[name]
+            for b in (low.branches[0], high.branches[0])
+        ]
+        assert found.values["alpha"][name] == pytest.approx(
+            (ends[1] - ends[0]) / (2 * step), rel=1e-4
+        )
 
 
 @pytest.mark.slow
@@ -60,10 +80,16 @@ def test_slr_bayes_against_differences() -> None:
     assert found.values.keys() == {"alpha", "nu"}
     for control in found.values:
         step = 1e-4 * point[control]
-        ends = [replica.solve("slr-bayes", **point | {control: point[control] + s}).branches[0] for s in (-step, step)]
+        ends = [
+            replica.solve("slr-bayes", **point | {control: point[control] + s}).branches[0]
+            for s in (-step, step)
+        ]
         for name, value in found.values[control].items():
             sides = [{**b.overlaps, **b.conjugates, **b.observables}[name] for b in ends]
-            assert value == pytest.approx((sides[1] - sides[0]) / (2 * step), rel=2e-5, abs=1e-7), (control, name)
+            assert value == pytest.approx((sides[1] - sides[0]) / (2 * step), rel=2e-5, abs=1e-7), (
+                control,
+                name,
+            )
 
 
 def test_unknown_controls_are_named(magnet: Model) -> None:

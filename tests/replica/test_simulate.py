@@ -13,7 +13,15 @@ from replica.models import resolve
 from replica.simulate import data, erm, measure
 from replica.simulate.attention import attention
 
-POINT = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.5, "alpha": 3}
+POINT = {
+    "activation": "linear",
+    "L": 2,
+    "nu": 1,
+    "Delta": 0.1,
+    "lam_k": 0.5,
+    "lam_v": 0.5,
+    "alpha": 3,
+}
 
 
 def setting(**changes: Any) -> tuple[Any, dict[str, float], Any]:
@@ -23,7 +31,15 @@ def setting(**changes: Any) -> tuple[Any, dict[str, float], Any]:
 
 def objective(D: int = 60, **changes: Any) -> erm.Objective:
     model, values, sigma = setting(**changes)
-    drawn = data.draw(np.random.default_rng(3), model.options["rule"], D, int(values["L"]), values["alpha"], values["nu"], values["Delta"])
+    drawn = data.draw(
+        np.random.default_rng(3),
+        model.options["rule"],
+        D,
+        int(values["L"]),
+        values["alpha"],
+        values["nu"],
+        values["Delta"],
+    )
     return erm.Objective(drawn, erm.programs(sigma), (values["lam_k"], values["lam_v"]))
 
 
@@ -40,13 +56,19 @@ def test_data_have_the_law_of_the_model(rule: str, nu: float) -> None:
     size = float(drawn.k_star @ drawn.k_star) / 400
     if rule == "spiked":
         assert chi[drawn.location, each].mean() == pytest.approx(np.sqrt(nu) * size, abs=0.05)
-        assert np.bincount(drawn.location) == pytest.approx(np.full(3, drawn.N / 3), abs=5 * np.sqrt(drawn.N))
+        assert np.bincount(drawn.location) == pytest.approx(
+            np.full(3, drawn.N / 3), abs=5 * np.sqrt(drawn.N)
+        )
     elif np.isinf(nu):
         assert np.array_equal(drawn.location, chi.argmax(axis=0))
     else:
         weight = np.exp(nu * chi) / np.exp(nu * chi).sum(axis=0)
-        assert np.mean(chi[drawn.location, each]) == pytest.approx(np.mean((weight * chi).sum(axis=0)), abs=0.05)
-        assert np.mean(weight[drawn.location, each]) == pytest.approx(np.mean((weight**2).sum(axis=0)), abs=0.02)
+        assert np.mean(chi[drawn.location, each]) == pytest.approx(
+            np.mean((weight * chi).sum(axis=0)), abs=0.05
+        )
+        assert np.mean(weight[drawn.location, each]) == pytest.approx(
+            np.mean((weight**2).sum(axis=0)), abs=0.02
+        )
 
 
 def test_memory_is_announced_and_refused() -> None:
@@ -68,7 +90,9 @@ def test_gradient_and_curvature_against_differences(activation: str) -> None:
 
 def test_attention_is_that_of_the_formula() -> None:
     chi = np.random.default_rng(2).standard_normal((3, 5))
-    assert setting(activation="softmax", L=3, beta=2)[2](jnp.asarray(chi)) == pytest.approx(np.exp(2 * chi) / np.exp(2 * chi).sum(axis=0))
+    assert setting(activation="softmax", L=3, beta=2)[2](jnp.asarray(chi)) == pytest.approx(
+        np.exp(2 * chi) / np.exp(2 * chi).sum(axis=0)
+    )
     assert setting(activation="linear", L=3)[2](jnp.asarray(chi)) == pytest.approx(1 + chi)
 
 
@@ -76,7 +100,11 @@ def test_all_methods_reach_one_minimum() -> None:
     """Linear attention with a strong ridge has one valley: every method and start must agree."""
     at = objective(40, lam_k=2, lam_v=2)
     rng = np.random.default_rng(5)
-    fits = [erm.minimise(at, erm.start(kind, at.data, rng), method) for method in erm.METHODS for kind in ("random", "informed")]
+    fits = [
+        erm.minimise(at, erm.start(kind, at.data, rng), method)
+        for method in erm.METHODS
+        for kind in ("random", "informed")
+    ]
     assert {f.status for f in fits} == {erm.Ended.CONVERGED}
     assert max(f.gradient_norm for f in fits) <= erm.TOLERANCE
     assert [f.objective for f in fits] == pytest.approx([fits[0].objective] * len(fits), abs=1e-9)
@@ -97,7 +125,9 @@ def test_statuses_are_honest() -> None:
     assert exact.status is erm.Ended.STALLED
 
 
-def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Weights that overlap with everything; fresh D-dimensional tokens as second route."""
     for rule, nu in (("spiked", 2.0), ("max", np.inf)):
         _, _, sigma = setting(activation="softmax", L=3, rule=rule, nu=nu)
@@ -105,7 +135,10 @@ def test_test_risk_in_the_projected_space_is_that_of_fresh_tokens(monkeypatch: p
         rng = np.random.default_rng(7)
         fresh = data.draw(rng, rule, 50, 3, 600, nu, 0.0)
         mix = rng.standard_normal(50)
-        k, v = fresh.k_star + 0.5 * fresh.v_star + 0.3 * mix, fresh.v_star - 0.4 * fresh.k_star + 0.3 * mix
+        k, v = (
+            fresh.k_star + 0.5 * fresh.v_star + 0.3 * mix,
+            fresh.v_star - 0.4 * fresh.k_star + 0.3 * mix,
+        )
         residual = fresh.y - np.asarray(predict(*fresh.fields(k, v)))
         error = np.std(residual**2) / np.sqrt(fresh.N)
         risk = measure.test_risk(rng, predict, fresh, k, v, rule, nu, 0.1)
@@ -122,4 +155,6 @@ def test_equivalent_minimisers_are_told_apart_by_the_teacher() -> None:
     assert found == measure.Symmetry(flip=True, swap=True)
     k, v = found.aligned(at.data, -2 * at.data.v_star, -0.5 * at.data.k_star, (1.0, 1.0))
     assert k == pytest.approx(0.5 * at.data.k_star) and v == pytest.approx(2 * at.data.v_star)
-    assert measure.symmetry(measure.predictor(setting(activation="softmax")[2]), 2) == measure.Symmetry(flip=False, swap=False)
+    assert measure.symmetry(
+        measure.predictor(setting(activation="softmax")[2]), 2
+    ) == measure.Symmetry(flip=False, swap=False)

@@ -21,7 +21,9 @@ def solve(**controls: float) -> replica.Solution:
     return replica.solve("slr-bayes", **controls)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda r: "L={L} nu={nu} Delta={Delta} alpha={alpha} {start}".format(**r))
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda r: "L={L} nu={nu} Delta={Delta} alpha={alpha} {start}".format(**r)
+)
 def test_reference_fixed_points(row: dict[str, str]) -> None:
     solution = solve(**{k: float(row[k]) for k in ("L", "nu", "Delta", "alpha")})
     starts = ("uninformed", "informed") if row["start"] == "both" else (row["start"],)
@@ -44,7 +46,9 @@ def test_two_branches_between_the_spinodals() -> None:
     gaps = []
     for alpha in (1.3238, 1.3248):
         solution = solve(alpha=alpha, **setting)
-        gaps.append(solution.branch("informed").free_energy - solution.branch("uninformed").free_energy)
+        gaps.append(
+            solution.branch("informed").free_energy - solution.branch("uninformed").free_energy
+        )
     crossing = np.interp(0.0, gaps, (1.3238, 1.3248))
     assert gaps[0] < 0 < gaps[1]
     assert crossing == pytest.approx(1.32427, abs=3e-5)
@@ -60,7 +64,10 @@ def test_best_is_the_larger_free_entropy_and_both_risks_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize(("L", "nu", "Delta"), [(2, 1.0, 0.1), (4, 2.0, 0.5), pytest.param(50, 3.0, 0.01, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("L", "nu", "Delta"),
+    [(2, 1.0, 0.1), (4, 2.0, 0.5), pytest.param(50, 3.0, 0.01, marks=pytest.mark.slow)],
+)
 def test_small_sample_limit(L: int, nu: float, Delta: float) -> None:
     alpha = 1e-4
     hats = solve(alpha=alpha, L=L, nu=nu, Delta=Delta).branch("uninformed").conjugates
@@ -71,14 +78,20 @@ def test_small_sample_limit(L: int, nu: float, Delta: float) -> None:
 @pytest.mark.parametrize("nu", [0.5, 2.0])
 def test_large_sample_limit_is_the_population_bayes_risk(nu: float) -> None:
     branch = solve(alpha=1e4, L=3, nu=nu, Delta=0.2).branch("informed")
-    population = replica.solve("slr-population", activation="bayes", L=3, nu=nu, Delta=0.2).branches[0]
-    assert branch.observables["population_bayes_risk"] == pytest.approx(population.observables["risk"], abs=1e-9)
+    population = replica.solve(
+        "slr-population", activation="bayes", L=3, nu=nu, Delta=0.2
+    ).branches[0]
+    assert branch.observables["population_bayes_risk"] == pytest.approx(
+        population.observables["risk"], abs=1e-9
+    )
     assert 0 < branch.observables["risk"] - population.observables["risk"] < 2e-3
 
 
 @pytest.mark.parametrize(("alpha", "nu", "Delta"), [(0.7, 1.5, 0.3), (3.0, 0.4, 0.01)])
 def test_one_token_is_ridge_regression(alpha: float, nu: float, Delta: float) -> None:
-    """L = 1: q_k_hat = alpha nu, and q_v_hat = alpha/(1 - q_v + Delta) (Bayes linear regression)."""
+    """L = 1: q_k_hat = alpha nu, and q_v_hat = alpha/(1 - q_v + Delta) (Bayes linear
+    regression).
+    """
     branch = solve(alpha=alpha, L=1, nu=nu, Delta=Delta).branch("uninformed")
     assert branch.conjugates["q_k_hat"] == pytest.approx(alpha * nu, abs=1e-8)
     # q = q_hat/(1 + q_hat), q_hat = alpha/(1 - q + Delta): a quadratic equation in 1 - q.
@@ -88,7 +101,9 @@ def test_one_token_is_ridge_regression(alpha: float, nu: float, Delta: float) ->
     assert branch.observables["risk"] == pytest.approx(v + Delta, abs=1e-8)
 
 
-def gradient(model: object, branch: replica.Branch, controls: dict[str, float], steps: dict[str, float]) -> dict[str, float]:
+def gradient(
+    model: object, branch: replica.Branch, controls: dict[str, float], steps: dict[str, float]
+) -> dict[str, float]:
     """Finite-difference gradient of the lowered Phi(q, q_hat(q)) in the overlaps."""
     result = {}
     for name, step in steps.items():
@@ -112,9 +127,15 @@ def test_fixed_points_are_stationary_for_the_free_entropy() -> None:
 
 
 def test_a_wrong_coefficient_is_not_stationary() -> None:
-    """A model whose equations belong to another free energy converges all the same; stationarity sees it."""
+    """A model whose equations belong to another free energy converges all the same; stationarity
+    sees it.
+    """
     model = MODELS["slr-bayes"].build()
-    wrong = dataclasses.replace(model, name="wrong", exact=lambda e: model.exact(e).subs(SPIKE.symbol, sp.Rational(11, 10) * SPIKE.symbol))
+    wrong = dataclasses.replace(
+        model,
+        name="wrong",
+        exact=lambda e: model.exact(e).subs(SPIKE.symbol, sp.Rational(11, 10) * SPIKE.symbol),
+    )
     branch = replica.solve(wrong, **CONTROLS).branches[0]
     assert branch.ok
     slopes = gradient("slr-bayes", branch, CONTROLS, STEPS)
@@ -135,7 +156,9 @@ def test_sampled_route_agrees_with_the_exact_one() -> None:
 
 
 def test_nishimori_form_of_the_channel_by_sampling() -> None:
-    """q_k_hat = alpha nu E[sum s_l^2] and q_v_hat = alpha E[sum s_l^2 (y - omega_v,l)^2]/V^2, planted samples."""
+    """q_k_hat = alpha nu E[sum s_l^2] and q_v_hat = alpha E[sum s_l^2 (y - omega_v,l)^2]/V^2,
+    planted samples.
+    """
     alpha, length, nu, delta = 1.4, 4, 1.0, 0.01
     q_k, q_v = 0.4, 0.6
     width = 1 - q_v + delta
@@ -148,8 +171,13 @@ def test_nishimori_form_of_the_channel_by_sampling() -> None:
     log_weight = np.sqrt(nu) * key - (label[:, None] - value) ** 2 / (2 * width)
     s = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     s /= s.sum(axis=1, keepdims=True)
-    terms = {"q_k_hat": alpha * nu * (s**2).sum(axis=1), "q_v_hat": alpha * (s**2 * (label[:, None] - value) ** 2).sum(axis=1) / width**2}
-    hats = replica.evaluate("slr-bayes", {"q_k": q_k, "q_v": q_v}, alpha=alpha, L=length, nu=nu, Delta=delta)["conjugates"]
+    terms = {
+        "q_k_hat": alpha * nu * (s**2).sum(axis=1),
+        "q_v_hat": alpha * (s**2 * (label[:, None] - value) ** 2).sum(axis=1) / width**2,
+    }
+    hats = replica.evaluate(
+        "slr-bayes", {"q_k": q_k, "q_v": q_v}, alpha=alpha, L=length, nu=nu, Delta=delta
+    )["conjugates"]
     for name, sample in terms.items():
         assert abs(hats[name] - sample.mean()) < 4 * sample.std() / np.sqrt(n), name
 
@@ -161,7 +189,9 @@ def test_zero_spike_carries_no_key_information() -> None:
 
 
 def test_cost_does_not_grow_with_the_length() -> None:
-    small, large = (solve(alpha=3.0, L=length, nu=6, Delta=0.1).branches[0] for length in (2, 10_000))
+    small, large = (
+        solve(alpha=3.0, L=length, nu=6, Delta=0.1).branches[0] for length in (2, 10_000)
+    )
     assert large.ok
     assert large.error["q_k"] < 1e-6
     assert large.steps <= small.steps + 5

@@ -1,4 +1,6 @@
-"""slr-bayes with the location drawn from softmax(nu chi*): quadrature at L = 2, limits, reference values, thresholds."""
+"""slr-bayes with the location drawn from softmax(nu chi*): quadrature at L = 2, limits, reference
+values, thresholds.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +44,45 @@ def compiled(rule: Rule) -> object:
     every, one = problems(rule)
 
     def all_sets(c: jax.Array, x: jax.Array) -> tuple[object, ...]:
-        return every.values(c, x), jax.lax.map(lambda k: one.values(jnp.append(c, k), x), jnp.arange(rule.scrambles, dtype=float))
+        return every.values(c, x), jax.lax.map(
+            lambda k: one.values(jnp.append(c, k), x), jnp.arange(rule.scrambles, dtype=float)
+        )
 
     return jax.jit(all_sets)
 
 
-def at(q_k: float, q_v: float, rule: Rule = SMALL, *, alpha: float = 1.0, L: float = 2, nu: float = INF, Delta: float = 0.1) -> dict[str, tuple]:
-    """Conjugates, free entropy and attention mass at given overlaps, each with twice its standard error."""
+def at(
+    q_k: float,
+    q_v: float,
+    rule: Rule = SMALL,
+    *,
+    alpha: float = 1.0,
+    L: float = 2,
+    nu: float = INF,
+    Delta: float = 0.1,
+) -> dict[str, tuple]:
+    """Conjugates, free entropy and attention mass at given overlaps, each with twice its standard
+    error.
+    """
     values, sets = compiled(rule)(jnp.array([alpha, L, nu, Delta]), jnp.array([q_k, q_v]))
-    (hats, phi, seen), (hats_s, phi_s, seen_s) = (jax.tree.map(np.asarray, v) for v in (values, sets))
+    (hats, phi, seen), (hats_s, phi_s, seen_s) = (
+        jax.tree.map(np.asarray, v) for v in (values, sets)
+    )
     spread = [np.asarray(standard_error(v)) for v in (hats_s, phi_s, seen_s)]
     return {
-        "q_k_hat": (hats[0], spread[0][0]), "q_v_hat": (hats[1], spread[0][1]), "free_entropy": (float(phi), float(spread[1])),
+        "q_k_hat": (hats[0], spread[0][0]),
+        "q_v_hat": (hats[1], spread[0][1]),
+        "free_entropy": (float(phi), float(spread[1])),
         "attention_mass": (seen[2], spread[2][2]),
-    }  # fmt: skip
+    }
 
 
 def quadrature(q_k: float, q_v: float, delta: float) -> dict[str, float]:
-    """L = 2, nu = inf: everything depends on d = omega_k,1 - omega_k,2 ~ N(0, 2 q_k), on e = omega_v,1 - omega_v,2 and on the label noise.
+    """L = 2, nu = inf: everything depends on d = omega_k,1 - omega_k,2 ~ N(0, 2 q_k), on e =
+    omega_v,1 - omega_v,2 and on the label noise.
 
-    Z = N(y - omega_v,1) [P_1 + P_2 e^{-(b^2 - a^2)/2V}], a = y - omega_v,1, b = a + e, P_1 = Phi(d/sqrt(2 V_k)); eps = 1 by symmetry.
+    Z = N(y - omega_v,1) [P_1 + P_2 e^{-(b^2 - a^2)/2V}], a = y - omega_v,1, b = a + e, P_1 =
+    Phi(d/sqrt(2 V_k)); eps = 1 by symmetry.
     """
     v_k, v = 1 - q_k, 1 - q_v + delta
     narrow = np.sqrt(2 * v_k)
@@ -76,16 +97,23 @@ def quadrature(q_k: float, q_v: float, delta: float) -> dict[str, float]:
     log_sum = np.logaddexp(log_p1, log_p2 - odds)
     s2 = np.exp(log_p2 - odds - log_sum)
     score_d = (norm.pdf(d, scale=narrow))[:, None, None] * (1 - np.exp(-odds)) * np.exp(-log_sum)
-    weight = 2 * np.exp(log_p1) * weight_d[:, None, None] * weight_e[:, None] * weight_a  # 2 P_1: either location
+    weight = (
+        2 * np.exp(log_p1) * weight_d[:, None, None] * weight_e[:, None] * weight_a
+    )  # 2 P_1: either location
     squares = (1 - s2) ** 2 * a**2 + s2**2 * (a + e[:, None]) ** 2
     psi = np.sum(weight * log_sum) - (1 + np.log(2 * np.pi * v)) / 2
     return {
-        "psi": psi, "q_k_hat": 2 * np.sum(weight * score_d**2), "q_v_hat": np.sum(weight * squares) / v**2,
+        "psi": psi,
+        "q_k_hat": 2 * np.sum(weight * score_d**2),
+        "q_v_hat": np.sum(weight * squares) / v**2,
         "attention_mass": np.sum(weight_d * (np.exp(2 * log_p1) + np.exp(2 * log_p2))[:, 0, 0]),
-    }  # fmt: skip
+    }
 
 
-@pytest.mark.parametrize(("q_k", "q_v", "delta"), [(0.2, 0.6, 0.1), (0.66, 0.9, 0.1), (0.999, 0.8, 0.1), (1 - 1e-6, 0.5, 0.3)])
+@pytest.mark.parametrize(
+    ("q_k", "q_v", "delta"),
+    [(0.2, 0.6, 0.1), (0.66, 0.9, 0.1), (0.999, 0.8, 0.1), (1 - 1e-6, 0.5, 0.3)],
+)
 def test_two_tokens_against_quadrature(q_k: float, q_v: float, delta: float) -> None:
     seen, exact = at(q_k, q_v, Delta=delta), quadrature(q_k, q_v, delta)
     for name, largest in (("q_k_hat", 0.1), ("q_v_hat", 0.02), ("attention_mass", 0.01)):
@@ -94,12 +122,16 @@ def test_two_tokens_against_quadrature(q_k: float, q_v: float, delta: float) -> 
         assert abs(value - exact[name]) < 2 * error + 1e-6, name
     # Phi contains the conjugates, whose errors are large near q = 1: compare Psi_out itself.
     sampled_hats = [seen[n][0] for n in ("q_k_hat", "q_v_hat")]
-    psi = seen["free_entropy"][0] - sum((h - np.log1p(h)) / 2 - q * h / 2 for q, h in zip((q_k, q_v), sampled_hats, strict=True))
+    psi = seen["free_entropy"][0] - sum(
+        (h - np.log1p(h)) / 2 - q * h / 2 for q, h in zip((q_k, q_v), sampled_hats, strict=True)
+    )
     assert psi == pytest.approx(exact["psi"], abs=6e-3)
 
 
 def test_conjugates_are_the_slope_of_psi_out() -> None:
-    """The derivative rule, q_a_hat = 2 alpha dPsi/dq_a, on the quadrature (which shares nothing with the samples)."""
+    """The derivative rule, q_a_hat = 2 alpha dPsi/dq_a, on the quadrature (which shares nothing
+    with the samples).
+    """
     q_k, q_v, h = 0.5, 0.6, 1e-3
     exact = quadrature(q_k, q_v, 0.1)
     by_k = (quadrature(q_k + h, q_v, 0.1)["psi"] - quadrature(q_k - h, q_v, 0.1)["psi"]) / h
@@ -115,32 +147,48 @@ def test_equations_are_derived_by_the_nishimori_rule() -> None:
     evidence = log_evidence(q_k, q_v, delta)
     equations = {str(k): v for k, v in derive(model).items()}
     for a, name in enumerate(("q_k_hat", "q_v_hat")):
-        square = sp.Sum(Score(evidence, a) ** 2, (sp.Symbol("l", integer=True, positive=True), 1, sp.Symbol("L", positive=True)))
+        square = sp.Sum(
+            Score(evidence, a) ** 2,
+            (sp.Symbol("l", integer=True, positive=True), 1, sp.Symbol("L", positive=True)),
+        )
         expected = alpha * PlantedAverage(square, evidence)
         assert sp.simplify(equations[name] - expected) == 0
     psi = PlantedAverage(evidence, evidence)
-    assert psi.diff(delta) == Slope(psi, delta), "noise is not variance that becomes known: no identity applies"
+    assert psi.diff(delta) == Slope(psi, delta), (
+        "noise is not variance that becomes known: no identity applies"
+    )
     assert psi.diff(STRENGTH.symbol) == Slope(psi, STRENGTH.symbol)
     with pytest.raises(TypeError, match="not differentiated again"):
         psi.diff(delta).diff(delta)
 
 
-def channel(law: str | None, rule: Rule, c: list[float], x: list[float]) -> tuple[np.ndarray, np.ndarray]:
+def channel(
+    law: str | None, rule: Rule, c: list[float], x: list[float]
+) -> tuple[np.ndarray, np.ndarray]:
     """Conjugates and observables at given overlaps."""
     every = Problem(MODELS["slr-bayes"].build(rule="max", L=law), rule, "exact")
     hats, _, seen = jax.jit(every.values)(jnp.array(c), jnp.array(x))
     return np.asarray(hats), np.asarray(seen)
 
 
-@pytest.mark.parametrize("law", ["1:1/4,2:3/4", pytest.param("1:1/8,2:3/8,3:1/2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "law", ["1:1/4,2:3/4", pytest.param("1:1/8,2:3/8,3:1/2", marks=pytest.mark.slow)]
+)
 def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
-    """L = 1 is ridge regression and L = 2 a quadrature; L = 3 is sampled alone. The attention mass is averaged per length."""
+    """L = 1 is ridge regression and L = 2 a quadrature; L = 3 is sampled alone. The attention mass
+    is averaged per length.
+    """
     q_k, q_v, delta, alpha = 0.4, 0.7, 0.1, 1.3
     rule = Rule(log2_samples=12, winner=36)
-    two, weights = quadrature(q_k, q_v, delta), [float(sp.Rational(p.split(":")[1])) for p in law.split(",")]
+    two, weights = (
+        quadrature(q_k, q_v, delta),
+        [float(sp.Rational(p.split(":")[1])) for p in law.split(",")],
+    )
     parts = [[0, 1 / (1 - q_v + delta), 1], [two["q_k_hat"], two["q_v_hat"], two["attention_mass"]]]
     if len(weights) == 3:
-        hats, seen = channel(None, Rule(log2_samples=12, winner=36, tokens=3), [1.0, 3, INF, delta], [q_k, q_v])
+        hats, seen = channel(
+            None, Rule(log2_samples=12, winner=36, tokens=3), [1.0, 3, INF, delta], [q_k, q_v]
+        )
         parts.append([*hats, seen[2]])
     mixed, seen = channel(law, rule, [alpha, INF, delta], [q_k, q_v])
     expected = np.dot(weights, np.array(parts))
@@ -153,19 +201,43 @@ def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
 def test_a_law_of_one_length_is_that_length() -> None:
     c, x = [1.3, INF, 0.1], [0.4, 0.7]
     fixed = channel(None, Rule(log2_samples=8, winner=36, tokens=3), [c[0], 3, *c[1:]], x)
-    for one, other in zip(channel("3:1", Rule(log2_samples=8, winner=36), c, x), fixed, strict=True):
+    for one, other in zip(
+        channel("3:1", Rule(log2_samples=8, winner=36), c, x), fixed, strict=True
+    ):
         assert one == pytest.approx(other, rel=1e-12)
 
 
 @pytest.mark.slow
 def test_solve_random_lengths() -> None:
-    """Uniform on 1..10 lies between its shortest and its longest; the command line takes the law."""
+    """Uniform on 1..10 lies between its shortest and its longest; the command line
+    takes the law.
+    """
     law = ",".join(f"{n}:1/10" for n in range(1, 11))
-    (branch,) = replica.solve("slr-bayes", rule="max", L=law, nu=INF, Delta=0.1, alpha=2.2, settings=Settings(accuracy=1e-2)).branches
+    (branch,) = replica.solve(
+        "slr-bayes",
+        rule="max",
+        L=law,
+        nu=INF,
+        Delta=0.1,
+        alpha=2.2,
+        settings=Settings(accuracy=1e-2),
+    ).branches
     assert branch.status is Status.SUCCESSFUL
     assert branch.overlaps["q_v"] == pytest.approx(0.825, abs=0.01)
     assert branch.observables["population_bayes_risk"] == pytest.approx(0.1, abs=1e-6)
-    arguments = ["--set", "rule=max", "--set", "L=1:0.5,3:0.5", "--set", "nu=inf", "--set", "Delta=0.1", "--set", "alpha=2", "--json"]
+    arguments = [
+        "--set",
+        "rule=max",
+        "--set",
+        "L=1:0.5,3:0.5",
+        "--set",
+        "nu=inf",
+        "--set",
+        "Delta=0.1",
+        "--set",
+        "alpha=2",
+        "--json",
+    ]
     done = CliRunner().invoke(app, ["solve", "slr-bayes", *arguments])
     assert done.exit_code == 0, done.output
     seen = json.loads(done.output)
@@ -180,7 +252,9 @@ def test_slopes_on_fixed_samples_match_finite_differences() -> None:
     slope = np.asarray(jax.jit(every.state)(c, x).slope)
     update = jax.jit(lambda x: every.update(c, x)(x))
     for j, unit in enumerate(np.eye(2) * 1e-4):
-        assert slope[:, j] == pytest.approx(np.asarray(update(x + unit) - update(x - unit)) / 2e-4, abs=1e-6)
+        assert slope[:, j] == pytest.approx(
+            np.asarray(update(x + unit) - update(x - unit)) / 2e-4, abs=1e-6
+        )
 
 
 def test_large_strength_is_the_largest_key_and_zero_carries_nothing() -> None:
@@ -193,8 +267,12 @@ def test_large_strength_is_the_largest_key_and_zero_carries_nothing() -> None:
 
 
 def test_near_perfect_knowledge_the_conjugate_grows_as_the_inverse_root() -> None:
-    """Near ties, met with probability ~ sqrt(V_k), each give 1/V_k: q_k_hat ~ V_k^{-1/2}, however small V_k is."""
-    first, *others = ([np.sqrt(v) * n for n in at(1 - v, 0.7)["q_k_hat"]] for v in (1e-5, 1e-8, 1e-11))
+    """Near ties, met with probability ~ sqrt(V_k), each give 1/V_k: q_k_hat ~ V_k^{-1/2}, however
+    small V_k is.
+    """
+    first, *others = (
+        [np.sqrt(v) * n for n in at(1 - v, 0.7)["q_k_hat"]] for v in (1e-5, 1e-8, 1e-11)
+    )
     for value, error in others:
         assert value == pytest.approx(first[0], abs=2 * (error + first[1]))
         assert error < 0.1 * value
@@ -202,12 +280,21 @@ def test_near_perfect_knowledge_the_conjugate_grows_as_the_inverse_root() -> Non
 
 def solved(L: int, **controls: float) -> replica.Solution:
     rule = Rule(log2_samples=8, tokens=L, winner=36)
-    return replica.solve("slr-bayes", rule="max", L=L, settings=Settings(accuracy=2e-2, polish="none"), nodes=rule, **controls)
+    return replica.solve(
+        "slr-bayes",
+        rule="max",
+        L=L,
+        settings=Settings(accuracy=2e-2, polish="none"),
+        nodes=rule,
+        **controls,
+    )
 
 
 @pytest.mark.slow
 def test_solve_two_tokens() -> None:
-    """One compilation: a reference row, no strength, one that a small noise and many samples make nearly perfect."""
+    """One compilation: a reference row, no strength, one that a small noise and many samples make
+    nearly perfect.
+    """
     row = solved(2, nu=INF, Delta=0.01, alpha=2.0)
     branch = row.branch("uninformed")
     assert branch.status is Status.SUCCESSFUL
@@ -230,7 +317,9 @@ def test_solve_two_tokens() -> None:
 @pytest.mark.slow
 def test_reference_fixed_points(row: dict[str, str]) -> None:
     tolerance = float(row["abs_tol"])
-    solution = replica.solve("slr-bayes", rule="max", nu="inf", **{k: float(row[k]) for k in ("L", "Delta", "alpha")})
+    solution = replica.solve(
+        "slr-bayes", rule="max", nu="inf", **{k: float(row[k]) for k in ("L", "Delta", "alpha")}
+    )
     for branch in solution.branches:
         assert branch.status is Status.SUCCESSFUL
         for name in ("q_k", "q_v"):
@@ -243,13 +332,18 @@ def test_reference_fixed_points(row: dict[str, str]) -> None:
 def test_posterior_moment_at_infinitely_many_samples() -> None:
     length = quantity("L").symbol
     square = jax.jit(function([length, STRENGTH.symbol], posterior_square()))
-    value = {pair: float(square(*pair)) for pair in ((2, 2.0), (3, 4.0), (1, INF), (1000, INF), (1, 0.0), (50, 0.0))}
+    value = {
+        pair: float(square(*pair))
+        for pair in ((2, 2.0), (3, 4.0), (1, INF), (1000, INF), (1, 0.0), (50, 0.0))
+    }
     assert value[2, 2.0] == pytest.approx(1 - 0.2400117, abs=1e-6)
     assert value[3, 4.0] == pytest.approx(1 - 0.2010575, abs=2e-6)
     assert [value[1, INF], value[1000, INF]] == pytest.approx([1, 1], abs=1e-9)
     assert [value[1, 0.0], value[50, 0.0]] == pytest.approx([1, 1 / 50], abs=1e-9)
     both_forms = [float(square(5, nu)) for nu in (1.99, 1.995, 2.0, 2.005, 2.01)]
-    assert np.diff(both_forms, 3) == pytest.approx([0, 0], abs=1e-7), "the two integrals join smoothly"
+    assert np.diff(both_forms, 3) == pytest.approx([0, 0], abs=1e-7), (
+        "the two integrals join smoothly"
+    )
 
 
 @pytest.mark.slow
@@ -257,7 +351,9 @@ def test_a_thousand_tokens() -> None:
     solution = replica.solve("slr-bayes", rule="max", L=1000, nu=INF, Delta=0.1, alpha=10)
     uninformed, informed = solution.branch("uninformed"), solution.branch("informed")
     assert uninformed.ok and informed.ok
-    assert uninformed.conjugates["q_v_hat"] == pytest.approx(10 / (1000 * 1.1), rel=0.1), "small-sample limit"
+    assert uninformed.conjugates["q_v_hat"] == pytest.approx(10 / (1000 * 1.1), rel=0.1), (
+        "small-sample limit"
+    )
     assert informed.overlaps["q_k"] > 0.99
     assert informed.free_energy > uninformed.free_energy
 
@@ -276,13 +372,34 @@ def test_thresholds_agree_with_the_branches_of_solve() -> None:
         (found.alpha_alg + margin["alpha_alg"], 1),
     ):
         rule = Rule(log2_samples=10, tokens=4, winner=36)
-        solution = replica.solve("slr-bayes", rule="max", L=4, nu=INF, Delta=1e-4, alpha=alpha, nodes=rule, settings=Settings(accuracy=5e-2))
+        solution = replica.solve(
+            "slr-bayes",
+            rule="max",
+            L=4,
+            nu=INF,
+            Delta=1e-4,
+            alpha=alpha,
+            nodes=rule,
+            settings=Settings(accuracy=5e-2),
+        )
         assert len(solution.branches) == count, alpha
 
 
 @pytest.mark.slow
 def test_command_line_and_sweep() -> None:
-    arguments = ["--set", "rule=max", "--set", "L=3", "--set", "nu=inf", "--set", "Delta=0.1", "--set", "alpha=2", "--json"]
+    arguments = [
+        "--set",
+        "rule=max",
+        "--set",
+        "L=3",
+        "--set",
+        "nu=inf",
+        "--set",
+        "Delta=0.1",
+        "--set",
+        "alpha=2",
+        "--json",
+    ]
     done = CliRunner().invoke(app, ["solve", "slr-bayes", *arguments])
     assert done.exit_code == 0, done.output
     seen = json.loads(done.output)
@@ -290,4 +407,6 @@ def test_command_line_and_sweep() -> None:
     branch = seen["branches"][0]
     assert branch["status"] == "successful"
     swept = replica.sweep("slr-bayes", over={"alpha": [2.0]}, rule="max", L=3, nu="inf", Delta=0.1)
-    assert float(swept.q_k.sel(branch="uninformed")[0]) == pytest.approx(branch["overlaps"]["q_k"], abs=1e-8)
+    assert float(swept.q_k.sel(branch="uninformed")[0]) == pytest.approx(
+        branch["overlaps"]["q_k"], abs=1e-8
+    )

@@ -13,18 +13,24 @@ from replica import InputError, Status
 def test_reference_overlaps(snr: float, q: float) -> None:
     solution = replica.solve("spiked-wigner", snr=snr)
     assert len(solution.branches) == 1
-    assert solution.branches[0].overlaps["q"] == pytest.approx(q, abs=1e-9 + solution.branches[0].error["q"])
+    assert solution.branches[0].overlaps["q"] == pytest.approx(
+        q, abs=1e-9 + solution.branches[0].error["q"]
+    )
 
 
 @pytest.mark.parametrize("snr", [1.3, 3.0])
 def test_against_scalar_quadrature(snr: float) -> None:
     def gap(q: float) -> float:
         def integrand(z: float) -> float:
-            return float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * np.tanh(snr * q + np.sqrt(snr * q) * z))
+            return float(
+                np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * np.tanh(snr * q + np.sqrt(snr * q) * z)
+            )
 
         return quad(integrand, -10, 10, epsabs=1e-13)[0] - q
 
-    assert replica.solve("spiked-wigner", snr=snr).branch("informed").overlaps["q"] == pytest.approx(brentq(gap, 1e-3, 1, xtol=1e-13), abs=1e-9)
+    assert replica.solve("spiked-wigner", snr=snr).branch("informed").overlaps[
+        "q"
+    ] == pytest.approx(brentq(gap, 1e-3, 1, xtol=1e-13), abs=1e-9)
 
 
 def test_onset_by_linear_response() -> None:
@@ -37,8 +43,13 @@ def test_onset_by_linear_response() -> None:
 
 def test_exact_symmetric_point_is_not_a_solution_above_the_onset() -> None:
     starts = {"symmetric": {"q": 0.0}}
-    assert replica.solve("spiked-wigner", starts=starts, snr=2).branches[0].status is Status.NOT_STABLE
-    assert replica.solve("spiked-wigner", starts=starts, snr=0.5).branches[0].status is Status.SUCCESSFUL
+    assert (
+        replica.solve("spiked-wigner", starts=starts, snr=2).branches[0].status is Status.NOT_STABLE
+    )
+    assert (
+        replica.solve("spiked-wigner", starts=starts, snr=0.5).branches[0].status
+        is Status.SUCCESSFUL
+    )
 
 
 def test_below_the_onset_there_is_only_zero() -> None:
@@ -50,5 +61,8 @@ def test_below_the_onset_there_is_only_zero() -> None:
 def test_slope_matches_finite_differences() -> None:
     at, step = 0.4, 1e-6
     slope = replica.evaluate("spiked-wigner", {"q": at}, snr=2)["spectral_radius"]
-    ends = [replica.evaluate("spiked-wigner", {"q": at + s * step}, snr=2)["update"]["q"] for s in (1, -1)]
+    ends = [
+        replica.evaluate("spiked-wigner", {"q": at + s * step}, snr=2)["update"]["q"]
+        for s in (1, -1)
+    ]
     assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-7)

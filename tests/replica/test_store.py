@@ -24,8 +24,19 @@ from replica.files import store
 
 METADATA = {
     "model": "slr-bayes",
-    "options": {"damping": 0.5, "damped": True, "seed": None, "starts": ("uninformed", ["informed", (1, 2.5)])},
-    "controls": {"alpha": np.linspace(0, 1, 3), "L": 4, 1: "integer key", (1, "a"): "tuple key", "$tuple": ["looks like a tag"]},
+    "options": {
+        "damping": 0.5,
+        "damped": True,
+        "seed": None,
+        "starts": ("uninformed", ["informed", (1, 2.5)]),
+    },
+    "controls": {
+        "alpha": np.linspace(0, 1, 3),
+        "L": 4,
+        1: "integer key",
+        (1, "a"): "tuple key",
+        "$tuple": ["looks like a tag"],
+    },
     "command": "replica sweep slr-bayes --alpha 0:1 \u0394=1e-4",
     "sources": ["arXiv:2410.18858, eq. (12)", {"$float": "nan"}, {}],
     "versions": {"jax": "0.10"},
@@ -44,8 +55,18 @@ def curve() -> xr.Dataset:
     rng = np.random.default_rng(0)
     overlap = rng.normal(size=(3, 2, 2))
     overlap[1, 0, 1] = np.nan
-    attrs = {"latex": r"m_\star", "long_name": "overlap \u03bc", "units": None, "exact": False, "range": (0, np.inf)}
-    codes = {"flag_values": np.arange(3), "flag_meanings": "converged diverged stopped", "sentences": {0: "converged"}}
+    attrs = {
+        "latex": r"m_\star",
+        "long_name": "overlap \u03bc",
+        "units": None,
+        "exact": False,
+        "range": (0, np.inf),
+    }
+    codes = {
+        "flag_values": np.arange(3),
+        "flag_meanings": "converged diverged stopped",
+        "sentences": {0: "converged"},
+    }
     return xr.Dataset(
         {
             "m": (dims, overlap, attrs),
@@ -58,7 +79,11 @@ def curve() -> xr.Dataset:
             "count": ((), 7),
         },
         {
-            "alpha": ("alpha", [0.1, 0.2, 0.30000000000000004], {"latex": r"\alpha", "units": "per D"}),
+            "alpha": (
+                "alpha",
+                [0.1, 0.2, 0.30000000000000004],
+                {"latex": r"\alpha", "units": "per D"},
+            ),
             "Delta": [1e-4, 1.0],
             "branch": ("branch", ["uninformed", "inform\u00e9"], {"long_name": "start"}),
             "ratio": ("alpha", [1, 2, 3]),
@@ -68,10 +93,16 @@ def curve() -> xr.Dataset:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether ``a`` was read where ``b`` was written; tells tuples from lists and bools from ints, nan equals nan."""
+    """Whether ``a`` was read where ``b`` was written; tells tuples from lists and bools from ints,
+    nan equals nan.
+    """
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
-        return a.dtype == b.dtype and a.shape == b.shape and all(map(same, a.ravel().tolist(), b.ravel().tolist()))
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and all(map(same, a.ravel().tolist(), b.ravel().tolist()))
+        )
     if isinstance(b, np.generic):  # np.float64 and np.str_ come back as float and str
         return isinstance(a, type(b.item()) | type(b)) and bool(a == b)
     if type(a) is not type(b):
@@ -90,7 +121,10 @@ def assert_same(read: xr.Dataset, written: xr.Dataset) -> None:
     assert set(read.coords) == set(written.coords) and dict(read.sizes) == dict(written.sizes)
     assert same(read.attrs, written.attrs)
     for name, variable in written.variables.items():
-        assert read.variables[name].dtype == variable.dtype and read.variables[name].dims == variable.dims
+        assert (
+            read.variables[name].dtype == variable.dtype
+            and read.variables[name].dims == variable.dims
+        )
         assert same(read.variables[name].attrs, variable.attrs), name
 
 
@@ -132,7 +166,15 @@ def test_one_point_has_no_controls(tmp_path: Path) -> None:
         xr.Dataset({"\u03b1": ((), np.array("text"))}, {"seed": 3}),
         xr.Dataset({"m": ("x", np.arange(2, dtype=">u2"))}),
     ],
-    ids=["empty", "no variables", "no points", "dimension without coordinate", "object text", "scalar text", "big-endian"],
+    ids=[
+        "empty",
+        "no variables",
+        "no points",
+        "dimension without coordinate",
+        "object text",
+        "scalar text",
+        "big-endian",
+    ],
 )
 def test_unusual_datasets(tmp_path: Path, dataset: xr.Dataset) -> None:
     path = store.save(tmp_path / "x.h5", dataset)
@@ -148,7 +190,9 @@ def test_text_of_variable_width_comes_back_as_str(tmp_path: Path) -> None:
 
 
 def test_metadata_beyond_the_64_kb_of_an_hdf5_header(tmp_path: Path) -> None:
-    big = xr.Dataset(attrs={"model": "x" * 200_000, "values": np.arange(50_000.0), "text": "\u03b1" * 100_000})
+    big = xr.Dataset(
+        attrs={"model": "x" * 200_000, "values": np.arange(50_000.0), "text": "\u03b1" * 100_000}
+    )
     assert_same(store.load(store.save(tmp_path / "x.h5", big)), big)
 
 
@@ -167,28 +211,57 @@ leaves = (
     | st.integers()
     | st.floats()
     | st.text()
-    | hnp.arrays(st.sampled_from(["f8", "f4", "i8", "u1", "?", "U3"]), hnp.array_shapes(min_side=0, max_dims=2, max_side=3))
+    | hnp.arrays(
+        st.sampled_from(["f8", "f4", "i8", "u1", "?", "U3"]),
+        hnp.array_shapes(min_side=0, max_dims=2, max_side=3),
+    )
 )
-keys = st.text() | st.integers() | st.booleans() | st.none() | st.tuples(st.text(), st.integers()) | st.sampled_from(["$array", "$tuple", "$dict"])
+keys = (
+    st.text()
+    | st.integers()
+    | st.booleans()
+    | st.none()
+    | st.tuples(st.text(), st.integers())
+    | st.sampled_from(["$array", "$tuple", "$dict"])
+)
 values_ = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(keys, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(keys, inner, max_size=4)
+    ),
     max_leaves=12,
 )
-attributes = st.dictionaries(st.text() | st.sampled_from(["latex", "units", "long_name", "model"]), values_, max_size=5)
+attributes = st.dictionaries(
+    st.text() | st.sampled_from(["latex", "units", "long_name", "model"]), values_, max_size=5
+)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(on_file=attributes, on_variable=attributes)
-def test_any_metadata_comes_back(tmp_path: Path, on_file: dict[str, Any], on_variable: dict[str, Any]) -> None:
+def test_any_metadata_comes_back(
+    tmp_path: Path, on_file: dict[str, Any], on_variable: dict[str, Any]
+) -> None:
     written = xr.Dataset({"m": ("i", [1.0], on_variable)}, attrs=on_file)
     assert_same(store.load(store.save(tmp_path / "x.h5", written, force=True)), written)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
-    values=hnp.arrays(st.sampled_from(["f8", "f4", "i8", "i4", "?"]), hnp.array_shapes(min_dims=2, max_dims=2, max_side=4)),
-    name=st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1).filter(lambda text: text not in (".", "x", "y")),
+    values=hnp.arrays(
+        st.sampled_from(["f8", "f4", "i8", "i4", "?"]),
+        hnp.array_shapes(min_dims=2, max_dims=2, max_side=4),
+    ),
+    name=st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1).filter(
+        lambda text: text not in (".", "x", "y")
+    ),
 )
 def test_any_array_and_name_come_back(tmp_path: Path, values: np.ndarray, name: str) -> None:
     written = xr.Dataset({name: (("x", "y"), values)}, {"x": np.arange(values.shape[0]) / 3})
@@ -216,8 +289,14 @@ def test_plain_attributes(tmp_path: Path, curve: xr.Dataset) -> None:
     with h5py.File(path) as file:
         attrs = dict(file.attrs)
         assert attrs["format"] == "replica-solver" and attrs["schema_version"] == 1
-        assert attrs["numpy_version"] == np.__version__ and attrs["python_version"] == platform.python_version()
-        versions = [f"{name}_version" for name in ("replica_solver", "numpy", "jax", "sympy", "h5py", "scipy", "python")]
+        assert (
+            attrs["numpy_version"] == np.__version__
+            and attrs["python_version"] == platform.python_version()
+        )
+        versions = [
+            f"{name}_version"
+            for name in ("replica_solver", "numpy", "jax", "sympy", "h5py", "scipy", "python")
+        ]
         assert all(isinstance(attrs[name], str) and attrs[name] for name in versions)
         assert isinstance(json.loads(attrs["metadata_json"]), dict)
         assert json.loads(file["m"].attrs["units"]) == {"$tuple": ["y^2", True]}
@@ -284,7 +363,9 @@ def test_a_device_is_refused(attempt: Any) -> None:
         attempt("/dev/null", True)
 
 
-def test_a_folder_without_permission_is_refused(tmp_path: Path, attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_refused(
+    tmp_path: Path, attempt: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(StoreError, match="no permission to write in the folder"):
         attempt(tmp_path / "x.h5")
@@ -300,15 +381,30 @@ def test_check_target_writes_nothing(tmp_path: Path) -> None:
     ("dataset", "message"),
     [
         (xr.Dataset({"m": ("i", [1j])}), "variable m cannot be stored: its type is complex128"),
-        (xr.Dataset({"m": ("i", np.array(["2024-01-01"], dtype="M8[ns]"))}), "variable m cannot be stored"),
-        (xr.Dataset({"m": ("i", np.array([None, "a"], dtype=object))}), "variable m cannot be stored"),
+        (
+            xr.Dataset({"m": ("i", np.array(["2024-01-01"], dtype="M8[ns]"))}),
+            "variable m cannot be stored",
+        ),
+        (
+            xr.Dataset({"m": ("i", np.array([None, "a"], dtype=object))}),
+            "variable m cannot be stored",
+        ),
         (xr.Dataset({"m": ("i", ["a\0b"])}), "variable m cannot be stored"),
         (xr.Dataset({"a/b": 1}), "variable a/b cannot be stored: its name"),
         (xr.Dataset({3: 1}), "variable 3 cannot be stored: its name"),
-        (xr.Dataset(attrs={"f": {1, 2}}), r"dataset cannot be stored: no encoding for \{1, 2\} \(set\)"),
-        (xr.Dataset({"m": ((), 1, {"f": np.array([1j])})}), "variable m cannot be stored: no encoding"),
+        (
+            xr.Dataset(attrs={"f": {1, 2}}),
+            r"dataset cannot be stored: no encoding for \{1, 2\} \(set\)",
+        ),
+        (
+            xr.Dataset({"m": ((), 1, {"f": np.array([1j])})}),
+            "variable m cannot be stored: no encoding",
+        ),
         (xr.Dataset(attrs={"f": np.longdouble(1)}), "dataset cannot be stored: no encoding"),
-        (xr.Dataset(attrs={"f": np.datetime64("2024-01-01")}), "dataset cannot be stored: no encoding"),
+        (
+            xr.Dataset(attrs={"f": np.datetime64("2024-01-01")}),
+            "dataset cannot be stored: no encoding",
+        ),
     ],
 )
 def test_what_has_no_encoding_is_refused(tmp_path: Path, dataset: xr.Dataset, message: str) -> None:
@@ -342,10 +438,18 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("error", [RuntimeError("crash"), KeyboardInterrupt(), OSError(errno.EIO, "broken disk")], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("crash"), KeyboardInterrupt(), OSError(errno.EIO, "broken disk")],
+    ids=lambda e: type(e).__name__,
+)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_crash_keeps_the_old_file_and_leaves_no_other(
-    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException
+    tmp_path: Path,
+    curve: xr.Dataset,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    error: BaseException,
 ) -> None:
     store.save(tmp_path / "old.h5", xr.Dataset({"m": 1}))
     with monkeypatch.context() as patch:
@@ -359,7 +463,9 @@ def test_a_crash_keeps_the_old_file_and_leaves_no_other(
     assert_same(store.load(tmp_path / "old.h5"), xr.Dataset({"m": 1}))
 
 
-def test_a_crash_after_some_variables(tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_some_variables(
+    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create, calls = h5py.Group.create_dataset, iter([None] * 3)
 
     def third(*args: Any, **kwargs: Any) -> Any:
@@ -387,9 +493,17 @@ def test_a_killed_process_leaves_no_file_under_the_final_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_named(tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_full_disk_is_named(
+    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     monkeypatch.setattr(os, "fsync", fail_with(OSError(code, os.strerror(code))))
-    with pytest.raises(StoreError, match=r"x\.h5 was not written, the disk or the quota is full: free some space or choose another folder"):
+    with pytest.raises(
+        StoreError,
+        match=(
+            r"x\.h5 was not written, the disk or the quota is full: free some space or choose"
+            r" another folder"
+        ),
+    ):
         store.save(tmp_path / "x.h5", curve)
     assert names(tmp_path) == []
 
@@ -408,9 +522,13 @@ def test_a_file_system_that_really_refuses_bytes(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_other_failures_name_the_file_and_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failures_name_the_file_and_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "fsync", fail_with(OSError(errno.EROFS, "Read-only file system")))
-    with pytest.raises(StoreError, match=r"x\.h5 was not written, Read-only file system: check the folder"):
+    with pytest.raises(
+        StoreError, match=r"x\.h5 was not written, Read-only file system: check the folder"
+    ):
         store.save(tmp_path / "x.h5", xr.Dataset())
 
 
@@ -420,7 +538,9 @@ def appears(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+def test_a_file_that_appears_meanwhile_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
     if not links:
         monkeypatch.setattr(os, "link", fail_with(OSError(errno.EPERM, "no links")))
     appears(tmp_path / "x.h5", monkeypatch)
@@ -429,7 +549,9 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyte
     assert names(tmp_path) == ["x.h5"] and (tmp_path / "x.h5").read_text() == "theirs"
 
 
-def test_file_systems_without_hard_links(tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_systems_without_hard_links(
+    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "link", fail_with(OSError(errno.EPERM, "no links")))
     assert_same(store.load(store.save(tmp_path / "x.h5", curve)), curve)
     assert names(tmp_path) == ["x.h5"]
@@ -451,7 +573,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 
 def run(script: str, path: Path) -> subprocess.Popen[str]:
     root = Path(store.__file__).parents[1]
-    return subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=root, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        cwd=root,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
 
 
 def refused(path: Path, message: str) -> None:
@@ -482,10 +610,19 @@ def test_every_truncation_is_noticed(tmp_path: Path, curve: xr.Dataset) -> None:
     path = tmp_path / "x.h5"
     for length in [*range(0, 200, 7), *range(200, len(whole), len(whole) // 50), len(whole) - 1]:
         path.write_bytes(whole[:length])
-        refused(path, "is truncated or damaged: restore a copy or compute it again" if length >= 8 else "is not an HDF5 file")
+        refused(
+            path,
+            (
+                "is truncated or damaged: restore a copy or compute it again"
+                if length >= 8
+                else "is not an HDF5 file"
+            ),
+        )
 
 
-@pytest.mark.parametrize("mark", [None, "keras", 3, np.array(["replica-solver", "x"], dtype=object)])
+@pytest.mark.parametrize(
+    "mark", [None, "keras", 3, np.array(["replica-solver", "x"], dtype=object)]
+)
 def test_hdf5_of_others(tmp_path: Path, mark: Any) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["m"] = [1.0]
@@ -499,10 +636,15 @@ def test_a_newer_schema(tmp_path: Path, curve: xr.Dataset) -> None:
         file.attrs["schema_version"] = 2
         file.attrs["metadata_json"] = "in another language"
         del file["m"]
-    refused(tmp_path / "x.h5", r"was written with schema 2, this version reads up to 1: update replica-solver$")
+    refused(
+        tmp_path / "x.h5",
+        r"was written with schema 2, this version reads up to 1: update replica-solver$",
+    )
 
 
-def test_an_older_schema_goes_to_its_reader(tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_schema_goes_to_its_reader(
+    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store.save(tmp_path / "x.h5", curve)
     monkeypatch.setitem(store._READERS, 2, fail_with(AssertionError("wrong reader")))
     assert_same(store.load(path), curve)
@@ -526,18 +668,29 @@ def test_a_file_with_parts_missing(tmp_path: Path, curve: xr.Dataset, change: st
         elif change == "metadata":
             del file["m"].attrs["metadata_json"]
         else:
-            texts = {"json": "{", "tag": '{"$unknown": 1}', "dims": '{"attrs": {}, "dims": ["alpha"], "dtype": "<f8"}'}
+            texts = {
+                "json": "{",
+                "tag": '{"$unknown": 1}',
+                "dims": '{"attrs": {}, "dims": ["alpha"], "dtype": "<f8"}',
+            }
             file["m"].attrs["metadata_json"] = texts[change]
     refused(tmp_path / "x.h5", "is truncated or damaged: restore a copy or compute it again")
 
 
 def test_a_file_that_another_program_writes(tmp_path: Path, curve: xr.Dataset) -> None:
     path = store.save(tmp_path / "x.h5", curve)
-    notebook = run("import sys, h5py; file = h5py.File(sys.argv[1], 'r+'); print('open', flush=True); input()", path)
+    notebook = run(
+        "import sys, h5py; file = h5py.File(sys.argv[1], 'r+'); print('open', flush=True); input()",
+        path,
+    )
     assert notebook.stdout is not None
     assert notebook.stdout.readline() == "open\n"
     try:
-        refused(path, r"is locked, another program \(such as a notebook\) has it open for writing: close it there and try again$")
+        refused(
+            path,
+            r"is locked, another program \(such as a notebook\) has it open for writing: close it"
+            r" there and try again$",
+        )
     finally:
         notebook.communicate("\n")
     assert_same(store.load(path), curve)
@@ -550,14 +703,20 @@ def test_a_file_that_another_program_reads(tmp_path: Path, curve: xr.Dataset) ->
         store.save(path, curve, force=True)
 
 
-def test_no_permission_to_read(tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_permission_to_read(
+    tmp_path: Path, curve: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = store.save(tmp_path / "x.h5", curve)
     path.chmod(0)
     if os.access(path, os.R_OK):  # root reads everything
-        monkeypatch.setattr("builtins.open", fail_with(PermissionError(errno.EACCES, "Permission denied")))
+        monkeypatch.setattr(
+            "builtins.open", fail_with(PermissionError(errno.EACCES, "Permission denied"))
+        )
     refused(path, "may not be read, permission denied: ask its owner")
 
 
 def test_the_only_module_that_imports_h5py() -> None:
     sources = Path(store.__file__).parent.rglob("*.py")
-    assert [p.name for p in sources if "import h5py" in p.read_text() or "from h5py" in p.read_text()] == ["store.py"]
+    assert [
+        p.name for p in sources if "import h5py" in p.read_text() or "from h5py" in p.read_text()
+    ] == ["store.py"]

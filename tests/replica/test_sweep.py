@@ -1,4 +1,6 @@
-"""Sweeps: the grid inside one program, warm starts that change nothing, figures, and the demo's parts."""
+"""Sweeps: the grid inside one program, warm starts that change nothing, figures, and the demo's
+parts.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ def test_sweep_agrees_with_single_solves(curve) -> None:
         for start in ("uninformed", "informed"):
             at = curve.sel(alpha=alpha, branch=start)
             assert float(at.q_v) == pytest.approx(solution.branch(start).overlaps["q_v"], abs=1e-8)
-            assert float(at.risk) == pytest.approx(solution.branch(start).observables["risk"], abs=1e-8)
+            assert float(at.risk) == pytest.approx(
+                solution.branch(start).observables["risk"], abs=1e-8
+            )
             assert float(at.error_q_v) < 1e-6
     assert curve.attrs["controls"] == {"L": 4.0, "nu": 1.0, "Delta": 1e-4}
     assert curve.q_k.attrs["latex"] == "q_k"
@@ -51,13 +55,17 @@ def test_two_controls_and_a_warm_axis_that_is_not_the_last() -> None:
     warm = replica.sweep("spiked-wigner", over=over, warm="snr")
     np.testing.assert_allclose(plain.q, warm.q, atol=1e-9)
     assert np.all(np.diff(plain.q.sel(branch="uninformed").sortby("snr")) > 0)
-    grid = replica.sweep("slr-population", over={"L": [2, 5], "nu": [1.0, 4.0, 2.0]}, activation="linear", Delta=0.1)
+    grid = replica.sweep(
+        "slr-population", over={"L": [2, 5], "nu": [1.0, 4.0, 2.0]}, activation="linear", Delta=0.1
+    )
     expected = [[n * (n - 1) / (n**2 + nu * (n - 1)) for nu in (1, 4, 2)] for n in (2, 5)]
     np.testing.assert_allclose(grid.excess_risk.isel(branch=0), expected, atol=1e-9)
 
 
 def test_failed_points_keep_their_status_and_are_drawn_as_gaps() -> None:
-    short = replica.sweep("spiked-wigner", over={"snr": [0.5, 1.001, 4.0]}, settings=replica.Settings(max_steps=9))
+    short = replica.sweep(
+        "spiked-wigner", over={"snr": [0.5, 1.001, 4.0]}, settings=replica.Settings(max_steps=9)
+    )
     assert (short.status != 0).any()
     assert "maximum number of steps" in short.status.attrs["flag_meanings"][int(short.status.max())]
     drawn = draw(short, "mse").axes[0].lines[0].get_ydata()
@@ -81,7 +89,9 @@ def test_single_solution_as_dataset() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(InputError, match="warm start along L"):
-        replica.sweep("slr-population", over={"L": [2, 3]}, warm="L", activation="linear", nu=1, Delta=0)
+        replica.sweep(
+            "slr-population", over={"L": [2, 3]}, warm="L", activation="linear", nu=1, Delta=0
+        )
     with pytest.raises(InputError, match="empty"):
         replica.sweep("spiked-wigner", over={"snr": []})
     with pytest.raises(InputError, match="at least one"):
@@ -92,5 +102,12 @@ def test_refusals() -> None:
 
 def test_a_model_without_unknowns_is_swept_too() -> None:
     """linear_pure on spiked data: R - Delta = L/(L + nu); its scale is eliminated."""
-    result = replica.sweep("slr-population", over={"nu": [0.5, 2.0]}, activation="linear_pure", L=2, Delta=0, progress=False)
+    result = replica.sweep(
+        "slr-population",
+        over={"nu": [0.5, 2.0]},
+        activation="linear_pure",
+        L=2,
+        Delta=0,
+        progress=False,
+    )
     np.testing.assert_allclose(result.excess_risk.values[:, 0], [2 / 2.5, 2 / 4], atol=1e-10)

@@ -37,17 +37,32 @@ def written(path: Path, *lines: str) -> Path:
 
 
 def test_measurements_on_the_theory_curve(call: Any, tmp_path: Path) -> None:
-    file = written(tmp_path / "own.csv", "snr, q, q_error", f"2, {THEORY + 0.01}, 0.01", f"2.0, {THEORY}, 0.01")
-    code, out, _ = call("check", "spiked-wigner", "--csv", file, "--json", "-o", tmp_path / "own.h5")
+    file = written(
+        tmp_path / "own.csv", "snr, q, q_error", f"2, {THEORY + 0.01}, 0.01", f"2.0, {THEORY}, 0.01"
+    )
+    code, out, _ = call(
+        "check", "spiked-wigner", "--csv", file, "--json", "-o", tmp_path / "own.h5"
+    )
     found = json.loads(out)
-    assert code == 0 and found["agrees"] and [r["z"] for r in found["comparisons"]] == pytest.approx([1, 0], abs=1e-3)
+    assert (
+        code == 0
+        and found["agrees"]
+        and [r["z"] for r in found["comparisons"]] == pytest.approx([1, 0], abs=1e-3)
+    )
     assert found["comparisons"][0]["residual"] == pytest.approx(0.01, abs=1e-6)
     stored = replica.load(tmp_path / "own.h5")
-    assert stored["at_snr"].values.tolist() == [2, 2] and stored["quantity"].values.tolist() == ["q", "q"]
+    assert stored["at_snr"].values.tolist() == [2, 2] and stored["quantity"].values.tolist() == [
+        "q",
+        "q",
+    ]
 
 
-def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(call: Any, tmp_path: Path) -> None:
-    wrong = written(tmp_path / "wrong.csv", "model,snr,q,error", f"spiked-wigner,2,{THEORY + 0.1},0.01")
+def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(
+    call: Any, tmp_path: Path
+) -> None:
+    wrong = written(
+        tmp_path / "wrong.csv", "model,snr,q,error", f"spiked-wigner,2,{THEORY + 0.1},0.01"
+    )
     code, out, _ = call("check", "--csv", wrong)
     assert code == 1 and "disagree" in out
     plain = written(tmp_path / "plain.csv", "snr,q", f"2,{THEORY + 0.1}")
@@ -58,12 +73,19 @@ def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(ca
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["snr,q"], "no rows"), (["snr,q", "2,x"], "line 2: q = 'x' is not a number"), (["snr,Q", "2,1"], "no measured quantity"),
-        (["snrr,q", "2,1"], "line 2: spiked-wigner has no control 'snrr'"), (["snr,q,q_error", "2,1,0"], "must be positive"),
-        (["snr,q", "2"], "not as many entries"), (["snr,q", "2,1,3"], "not as many entries"), (["q,q", "1,1"], "given twice"),
-        (["snr,q", "-2,1"], "out of range"), (["model,snr,q", "slr-erm,2,1"], "not of spiked-wigner"), (["snr,q", "2,nan"], "not finite"),
+        (["snr,q"], "no rows"),
+        (["snr,q", "2,x"], "line 2: q = 'x' is not a number"),
+        (["snr,Q", "2,1"], "no measured quantity"),
+        (["snrr,q", "2,1"], "line 2: spiked-wigner has no control 'snrr'"),
+        (["snr,q,q_error", "2,1,0"], "must be positive"),
+        (["snr,q", "2"], "not as many entries"),
+        (["snr,q", "2,1,3"], "not as many entries"),
+        (["q,q", "1,1"], "given twice"),
+        (["snr,q", "-2,1"], "out of range"),
+        (["model,snr,q", "slr-erm,2,1"], "not of spiked-wigner"),
+        (["snr,q", "2,nan"], "not finite"),
     ],
-)  # fmt: skip
+)
 def test_bad_files_are_one_sentence(lines: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says):
         measurements.read(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
@@ -82,10 +104,20 @@ def checked(**attrs: Any) -> xr.Dataset:
     """A check at two sizes, as stored."""
     rng = np.random.default_rng(0)
     q = np.array([0.6, 0.65])[:, None] + 0.01 * rng.standard_normal((2, 5))
-    row = {"theory": 0.7, "theory_error": 0.0, "mean": 0.65, "standard_error": 0.01, "extrapolated": 0.7, "extrapolated_error": 0.02, "z": 0.0}
+    row = {
+        "theory": 0.7,
+        "theory_error": 0.0,
+        "mean": 0.65,
+        "standard_error": 0.01,
+        "extrapolated": 0.7,
+        "extrapolated_error": 0.02,
+        "z": 0.0,
+    }
     data = {"q": (("size", "trial"), q)} | {n: ("comparison", [v]) for n, v in row.items()}
     about = {"kind": "check", "model": "spiked-wigner", "controls": {"snr": 2.0}}
-    return xr.Dataset(data, {"size": [100, 200], "trial": np.arange(5), "comparison": ["q"]}, about | attrs)
+    return xr.Dataset(
+        data, {"size": [100, 200], "trial": np.arange(5), "comparison": ["q"]}, about | attrs
+    )
 
 
 def test_checks_are_drawn_on_a_sweep(tmp_path: Path, call: Any) -> None:
@@ -95,7 +127,15 @@ def test_checks_are_drawn_on_a_sweep(tmp_path: Path, call: Any) -> None:
     assert bar.lines[0].get_xydata().tolist() == [[2.0, 0.7]] and bar.has_yerr
     replica.save(tmp_path / "sweep.h5", sweep)
     replica.save(tmp_path / "check.h5", checked())
-    code, _, _ = call("plot", tmp_path / "sweep.h5", tmp_path / "check.h5", "-o", tmp_path / "both.png", "--y", "q")
+    code, _, _ = call(
+        "plot",
+        tmp_path / "sweep.h5",
+        tmp_path / "check.h5",
+        "-o",
+        tmp_path / "both.png",
+        "--y",
+        "q",
+    )
     assert code == 0 and (tmp_path / "both.png").stat().st_size > 5000
     for other in (checked(model="slr-erm"),):
         with pytest.raises(InputError, match="do not belong together"):
@@ -114,7 +154,17 @@ def test_a_check_alone_is_drawn_against_inverse_size_or_its_control(tmp_path: Pa
     assert points(own, "snr", "q").x.tolist() == [2, 3]
 
 
-def test_a_theory_without_solution_is_a_failure_not_bad_input(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurements, "solve", lambda model, **values: replica.solve(model, settings=replica.Settings(max_steps=1), **values))
-    code, _, err = call("check", "spiked-wigner", "--csv", written(tmp_path / "own.csv", "snr,q", "2,0.9"))
+def test_a_theory_without_solution_is_a_failure_not_bad_input(
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        measurements,
+        "solve",
+        lambda model, **values: replica.solve(
+            model, settings=replica.Settings(max_steps=1), **values
+        ),
+    )
+    code, _, err = call(
+        "check", "spiked-wigner", "--csv", written(tmp_path / "own.csv", "snr,q", "2,0.9")
+    )
     assert code == 1 and "line 2: the theory has no solution here" in err

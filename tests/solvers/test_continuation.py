@@ -10,7 +10,9 @@ from solvers.continuation import Field, at_level, correct, fold_shift, interpola
 
 
 def cubic(a: float) -> Field:
-    """t = x^3 - a x: folds at x = -+sqrt(a/3), t = +-2 (a/3)^(3/2); none for a < 0, a cusp at a = 0."""
+    """t = x^3 - a x: folds at x = -+sqrt(a/3), t = +-2 (a/3)^(3/2); none for a < 0, a cusp at a =
+    0.
+    """
 
     def field(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, t = u
@@ -55,7 +57,9 @@ def test_a_monotone_curve_has_no_fold() -> None:
     curve = s_of(field)
     assert curve.turns() == []
     i, knot = steepest(field, curve)
-    assert knot.u[0] == pytest.approx(0, abs=1e-4) and knot.tangent[-1] == pytest.approx(0.1 / np.hypot(1, 0.1), abs=1e-6)
+    assert knot.u[0] == pytest.approx(0, abs=1e-4) and knot.tangent[-1] == pytest.approx(
+        0.1 / np.hypot(1, 0.1), abs=1e-6
+    )
     assert curve.knots[i].u[0] <= knot.u[0]
 
 
@@ -76,9 +80,16 @@ def test_room_keeps_a_small_s_from_being_jumped() -> None:
 
     start = at_level(field, np.array([-1.003, -1.003]), 1e-12)
     assert start is not None
-    ends = [trace(field, start, lambda knots: bool(knots[-1].u[0] > 1), room) for room in (None, lambda u: np.array([0.003, np.inf]))]
+    ends = [
+        trace(field, start, lambda knots: bool(knots[-1].u[0] > 1), room)
+        for room in (None, lambda u: np.array([0.003, np.inf]))
+    ]
     assert len(ends[1].turns()) > 0 and len(ends[1].turns()) % 2 == 0
-    assert np.max(np.abs(np.diff([knot.u[0] for knot in ends[1].knots]))) < 0.004 < np.max(np.diff([knot.u[0] for knot in ends[0].knots]))
+    assert (
+        np.max(np.abs(np.diff([knot.u[0] for knot in ends[1].knots])))
+        < 0.004
+        < np.max(np.diff([knot.u[0] for knot in ends[0].knots]))
+    )
 
 
 def test_room_keeps_a_sudden_rise_from_being_jumped() -> None:
@@ -90,7 +101,9 @@ def test_room_keeps_a_sudden_rise_from_being_jumped() -> None:
         return np.array([x - rise / 2]), np.array([[1.0, -50 * (1 - rise**2)]])
 
     start = Knot(np.array([-0.5, -1.03]), np.array([0.0, 1.0]))
-    curve = trace(field, start, lambda knots: bool(knots[-1].u[-1] > 1), lambda u: np.array([0.1, np.inf]))
+    curve = trace(
+        field, start, lambda knots: bool(knots[-1].u[-1] > 1), lambda u: np.array([0.1, np.inf])
+    )
     assert curve.ended == "stopped" and np.max(np.diff([knot.u[0] for knot in curve.knots])) <= 0.2
 
 
@@ -110,7 +123,15 @@ def test_a_curve_that_ends_says_so() -> None:
 def test_newton_that_does_not_meet_the_tolerance_is_no_point() -> None:
     field: Field = lambda u: (np.array([u[0] ** 2 + 1]), np.array([[2 * u[0], 0.0]]))  # noqa: E731
     assert correct(field, np.array([1.0, 0.0]), np.array([0.0, 1.0]), 1e-12) is None
-    assert correct(lambda u: (np.array([np.nan]), np.ones((1, 2))), np.zeros(2), np.array([0.0, 1.0]), 1e-12) is None
+    assert (
+        correct(
+            lambda u: (np.array([np.nan]), np.ones((1, 2))),
+            np.zeros(2),
+            np.array([0.0, 1.0]),
+            1e-12,
+        )
+        is None
+    )
 
 
 def test_shift_of_a_fold_is_its_derivative() -> None:

@@ -1,4 +1,6 @@
-"""Flows: closed-form trajectories and times, errors that are not understated, zeros of scalar fields."""
+"""Flows: closed-form trajectories and times, errors that are not understated, zeros of scalar
+fields.
+"""
 
 import jax.numpy as jnp
 import numpy as np

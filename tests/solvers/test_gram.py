@@ -1,4 +1,6 @@
-"""Descent of a Gram matrix on a quadratic objective with known minimum, vectors of a Gram matrix, and the sinc rule for a step."""
+"""Descent of a Gram matrix on a quadratic objective with known minimum, vectors of a Gram matrix,
+and the sinc rule for a step.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,9 @@ FIXED = jnp.eye(3)[1:]
 
 
 def objective(matrix):
-    """(|w|^2 - 2 w.a)^2/2 + (w.b)^2 of one vector w and two fixed ones, G = (w, a, b): minimal on a sphere around a, across b."""
+    """(|w|^2 - 2 w.a)^2/2 + (w.b)^2 of one vector w and two fixed ones, G = (w, a, b): minimal on a
+    sphere around a, across b.
+    """
     return (matrix[0, 0] - 2 * matrix[0, 1]) ** 2 / 2 + matrix[0, 2] ** 2
 
 
@@ -28,7 +32,9 @@ def at(x):
 
 def test_velocity_is_minus_the_gradient() -> None:
     x = jnp.array([[0.3, -0.7, 0.4]])
-    np.testing.assert_allclose(gram_descent.velocity(forces, FIXED, x), -jax.grad(at)(x), atol=1e-14)
+    np.testing.assert_allclose(
+        gram_descent.velocity(forces, FIXED, x), -jax.grad(at)(x), atol=1e-14
+    )
     speed, slope = gram_descent.slope(forces, FIXED, x)
     np.testing.assert_allclose(speed, -jax.grad(at)(x)[0], atol=1e-14)
     np.testing.assert_allclose(slope, -jax.hessian(lambda y: at(y[None]))(x[0]), atol=1e-6)
@@ -36,7 +42,9 @@ def test_velocity_is_minus_the_gradient() -> None:
 
 def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
     velocity = jax.jit(lambda x: gram_descent.velocity(forces, FIXED, x))
-    end = gram_descent.settle(lambda x: np.asarray(velocity(x)), np.array([[0.8, 0.9, 0.5]]), 400.0, 1e3)
+    end = gram_descent.settle(
+        lambda x: np.asarray(velocity(x)), np.array([[0.8, 0.9, 0.5]]), 400.0, 1e3
+    )
     speed, slope = gram_descent.slope(forces, FIXED, jnp.asarray(end.x))
     assert np.max(np.abs(speed)) < 2 * gram_descent.REST and end.time < 400
     x = np.asarray(end.x) + gram_descent.newton(np.asarray(speed), np.asarray(slope))
@@ -44,12 +52,16 @@ def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
     assert np.abs(x[0, 2]) < 1e-10 and np.linalg.norm(x[0] - [0, 1, 0]) == pytest.approx(1)
 
 
-def test_a_flow_that_needs_too_many_evaluations_or_grows_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flow_that_needs_too_many_evaluations_or_grows_too_long_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     grows = gram_descent.settle(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
     assert np.linalg.norm(grows.x) == pytest.approx(10, rel=1e-6)
     assert grows.time == pytest.approx(np.log(10 / np.sqrt(2)), rel=1e-5)
     monkeypatch.setattr(gram_descent, "MOST_EVALUATIONS", 50)
-    turns = gram_descent.settle(lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0)
+    turns = gram_descent.settle(
+        lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0
+    )
     assert turns.evaluations == 50 and turns.time == 0
 
 
@@ -68,10 +80,14 @@ def test_vectors_of_a_gram_matrix(rank: int) -> None:
     found = gram_descent.vectors(w @ w.T)
     assert found is not None
     np.testing.assert_allclose(found @ found.T, w @ w.T, atol=1e-12)
-    assert gram_descent.vectors(w @ w.T - 0.5 * np.diag([1, 0, 0, 0]) * (w @ w.T)[0, 0] * 2.5) is None
+    assert (
+        gram_descent.vectors(w @ w.T - 0.5 * np.diag([1, 0, 0, 0]) * (w @ w.T)[0, 0] * 2.5) is None
+    )
 
 
 def test_the_step_is_integrated_like_a_smooth_function() -> None:
     nodes, matrix = quadrature.trapezoid_gaussian(41), quadrature.below(41)
     np.testing.assert_allclose(matrix @ nodes.weights, norm.cdf(nodes.points), atol=1e-12)
-    np.testing.assert_allclose(matrix @ (nodes.weights * nodes.points), -norm.pdf(nodes.points), atol=1e-12)
+    np.testing.assert_allclose(
+        matrix @ (nodes.weights * nodes.points), -norm.pdf(nodes.points), atol=1e-12
+    )

@@ -1,4 +1,6 @@
-"""Iteration: honest residuals, named failures, and polishing that neither jumps nor reports a ghost."""
+"""Iteration: honest residuals, named failures, and polishing that neither jumps nor reports a
+ghost.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,29 @@ def status(end: Iteration) -> Status:
 
 
 def run(
-    f: Map, x0: float, *, tol: float = 1e-10, max_steps: int = 1000, damping: float = 0.0, polish: str = "none", box: Box | None = None
+    f: Map,
+    x0: float,
+    *,
+    tol: float = 1e-10,
+    max_steps: int = 1000,
+    damping: float = 0.0,
+    polish: str = "none",
+    box: Box | None = None,
 ) -> Iteration:
     """``follow`` from a scalar; "none" is plain ``fixed_point``."""
     return _follow(f, polish, jnp.array([x0]), tol, max_steps, damping, box or everywhere(1))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _follow(f: Map, polish: str, x0: jax.Array, tol: jax.Array, max_steps: jax.Array, damping: jax.Array, box: Box) -> Iteration:
+def _follow(
+    f: Map,
+    polish: str,
+    x0: jax.Array,
+    tol: jax.Array,
+    max_steps: jax.Array,
+    damping: jax.Array,
+    box: Box,
+) -> Iteration:
     return follow(f, x0, tol=tol, max_steps=max_steps, damping=damping, box=box, polish=polish)  # type: ignore[arg-type]
 
 
@@ -71,9 +88,16 @@ def _linear(slope: jax.Array, x0: jax.Array, tol: jax.Array, damping: jax.Array)
     return fixed_point(lambda y: slope * y + 1, x0, tol=tol, damping=damping, max_steps=100_000)
 
 
-@given(slope=st.floats(-0.95, 0.95), damping=st.floats(0, 0.98), tol=st.floats(1e-12, 1e-2), x0=st.floats(-10, 10))
+@given(
+    slope=st.floats(-0.95, 0.95),
+    damping=st.floats(0, 0.98),
+    tol=st.floats(1e-12, 1e-2),
+    x0=st.floats(-10, 10),
+)
 def test_the_residual_is_the_residual(slope: float, damping: float, tol: float, x0: float) -> None:
-    """Success means |f(y) - y| <= tol at the y returned, for every contraction, damping and start."""
+    """Success means |f(y) - y| <= tol at the y returned, for every contraction,
+    damping and start.
+    """
     end = _linear(slope, jnp.array([x0]), tol, damping)
     assert status(end) is Status.SUCCESSFUL
     assert abs(slope * float(end.x[0]) + 1 - float(end.x[0])) <= tol * (1 + 1e-9) + 1e-15
@@ -118,7 +142,15 @@ def test_nan_is_never_converged(polish: str) -> None:
 @pytest.mark.parametrize("polish", POLISHES)
 @pytest.mark.parametrize("bad", [jnp.nan, -jnp.inf])
 def test_one_bad_component_is_enough(polish: str, bad: float) -> None:
-    end = follow(lambda y: jnp.array([0.5 * y[0], bad]), jnp.zeros(2), tol=1e-3, max_steps=50, damping=0.0, box=everywhere(2), polish=polish)  # type: ignore[arg-type]
+    end = follow(
+        lambda y: jnp.array([0.5 * y[0], bad]),
+        jnp.zeros(2),
+        tol=1e-3,
+        max_steps=50,
+        damping=0.0,
+        box=everywhere(2),
+        polish=polish,
+    )  # type: ignore[arg-type]
     assert status(end) is Status.NON_FINITE
     assert status(run(lambda y: y, float(bad), polish=polish)) is Status.NON_FINITE
 
@@ -130,7 +162,9 @@ def test_two_cycle() -> None:
     assert status(cycle) is Status.TWO_CYCLE and int(cycle.steps) < 200
     assert status(fast) is Status.SUCCESSFUL and int(fast.steps) < 20
     assert abs(float(fast.x[0])) < 1e-9
-    assert status(slow) in (Status.MAX_STEPS, Status.TWO_CYCLE) or int(slow.steps) > 10 * int(fast.steps)
+    assert status(slow) in (Status.MAX_STEPS, Status.TWO_CYCLE) or int(slow.steps) > 10 * int(
+        fast.steps
+    )
     assert "damping" in Status.TWO_CYCLE.value
 
 
@@ -169,7 +203,9 @@ def test_leaving_the_box(polish: str) -> None:
     unit = Box(jnp.array([0.0]), jnp.array([1.0]))
     end = run(lambda y: 1.5 * y + 0.1, 0.1, box=unit, polish=polish)
     assert status(end) is Status.LEFT_DOMAIN
-    assert status(run(lambda y: 0 * y + 1.0, 0.3, box=unit, polish=polish)) is Status.SUCCESSFUL  # the end belongs to it
+    assert (
+        status(run(lambda y: 0 * y + 1.0, 0.3, box=unit, polish=polish)) is Status.SUCCESSFUL
+    )  # the end belongs to it
 
 
 def test_steps_count_evaluations() -> None:
@@ -202,14 +238,27 @@ MAPS: dict[str, tuple[Map, list[float]]] = {
 @pytest.mark.parametrize("name", MAPS)
 def test_polish_agrees_with_plain_iteration(name: str, polish: str) -> None:
     f, x0 = MAPS[name]
-    both = [follow(f, jnp.array(x0), tol=1e-12, max_steps=100_000, damping=0.0, box=everywhere(len(x0)), polish=p) for p in ("none", polish)]  # type: ignore[arg-type]
+    both = [
+        follow(
+            f,
+            jnp.array(x0),
+            tol=1e-12,
+            max_steps=100_000,
+            damping=0.0,
+            box=everywhere(len(x0)),
+            polish=p,
+        )
+        for p in ("none", polish)
+    ]  # type: ignore[arg-type]
     assert [status(end) for end in both] == [Status.SUCCESSFUL] * 2
     np.testing.assert_allclose(both[1].x, both[0].x, atol=3e-9)
     assert int(both[1].steps) <= int(both[0].steps) + 30
 
 
 def near_spinodal(eps: float) -> Map:
-    """x -> x - eps + (x - 1)^2 / 2, slow at its stable fixed point 1 - sqrt(2 eps) (slope 1 - sqrt(2 eps))."""
+    """x -> x - eps + (x - 1)^2 / 2, slow at its stable fixed point 1 - sqrt(2 eps) (slope 1 -
+    sqrt(2 eps)).
+    """
     return lambda x: x - eps + (x - 1) ** 2 / 2
 
 
@@ -226,14 +275,22 @@ def test_polish_saves_evaluations_at_a_slow_point(polish: str) -> None:
 @pytest.mark.parametrize("gap", [1e-4, 1e-6])
 def test_a_ghost_is_never_reported(polish: str, gap: float) -> None:
     """x + (x - 1)^2/2 + gap has no fixed point; near 1 it almost has one."""
-    end = run(lambda x: x + (x - 1) ** 2 / 2 + gap, 0.5, max_steps=20_000, polish=polish, box=Box(jnp.array([0.0]), jnp.array([3.0])))
+    end = run(
+        lambda x: x + (x - 1) ** 2 / 2 + gap,
+        0.5,
+        max_steps=20_000,
+        polish=polish,
+        box=Box(jnp.array([0.0]), jnp.array([3.0])),
+    )
     assert status(end) in (Status.LEFT_DOMAIN, Status.MAX_STEPS)
     assert status(end) is Status.LEFT_DOMAIN  # plain iteration gets through the bottleneck
 
 
 @pytest.mark.parametrize("polish", POLISHES)
 def test_polish_does_not_jump_over_a_ghost_to_another_branch_unseen(polish: str) -> None:
-    """Past the ghost at 1 there is a stable point at 2.5: plain iteration ends there, and so must polish."""
+    """Past the ghost at 1 there is a stable point at 2.5: plain iteration ends there, and so must
+    polish.
+    """
     f = lambda x: x + (0.5 * (x - 1) ** 2 + 1e-4) * (2.5 - x)  # noqa: E731
     end = run(f, 0.5, max_steps=50_000, polish=polish, tol=1e-9)
     assert status(end) is Status.SUCCESSFUL and float(end.x[0]) == pytest.approx(2.5, abs=1e-8)
@@ -252,15 +309,25 @@ def test_polish_stays_on_the_branch_that_iteration_chose(x0: float, polish: str)
 @pytest.mark.parametrize("polish", ["anderson", "newton"])
 @pytest.mark.parametrize("gap", [1e-2, 3e-3, 1e-3, 1e-4])
 def test_polish_never_jumps_back_from_a_ghost(gap: float, polish: str) -> None:
-    """Plain iteration passes the ghost at 1 and ends at 2.5; Newton from there can land on the unstable point -1."""
+    """Plain iteration passes the ghost at 1 and ends at 2.5; Newton from there can land on the
+    unstable point -1.
+    """
     f = lambda x: x + (0.5 * (x - 1) ** 2 + gap) * (2.5 - x) * (x + 1) / 2  # noqa: E731
-    solve = lambda x: follow(f, x[None], tol=1e-9, max_steps=20_000, damping=0.0, box=everywhere(1), polish=polish)  # type: ignore[arg-type]  # noqa: E731
+
+    def solve(x):
+        return follow(
+            f, x[None], tol=1e-9, max_steps=20_000, damping=0.0, box=everywhere(1), polish=polish
+        )  # type: ignore[arg-type]
+
     ends = jax.jit(jax.vmap(solve))(jnp.linspace(-0.8, 0.8, 81))
     assert np.all(ends.status == Status.SUCCESSFUL.code)
     np.testing.assert_allclose(ends.x[:, 0], 2.5, atol=1e-8)
 
 
-@given(matrix=st.lists(st.floats(-0.3, 0.3), min_size=9, max_size=9), shift=st.lists(st.floats(-1, 1), min_size=3, max_size=3))
+@given(
+    matrix=st.lists(st.floats(-0.3, 0.3), min_size=9, max_size=9),
+    shift=st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+)
 def test_linear_maps(matrix: list[float], shift: list[float]) -> None:
     """Newton is exact in one step and Anderson in n + 2, and both agree with (1 - A)^{-1} b."""
     a, b = jnp.array(matrix).reshape(3, 3), jnp.array(shift)
@@ -274,7 +341,9 @@ def test_linear_maps(matrix: list[float], shift: list[float]) -> None:
 
 
 @partial(jax.jit, static_argnums=0)
-def _jitted(accelerate: Callable[..., Iteration], a: jax.Array, b: jax.Array, first: Iteration) -> Iteration:
+def _jitted(
+    accelerate: Callable[..., Iteration], a: jax.Array, b: jax.Array, first: Iteration
+) -> Iteration:
     return accelerate(lambda x: a @ x + b, first, tol=1e-11, max_steps=60)
 
 
@@ -283,22 +352,33 @@ def _accelerated(accelerate: Callable[..., Iteration]) -> Callable[..., Iteratio
 
 
 def test_newton_with_a_given_jacobian() -> None:
-    first = Iteration(jnp.ones(1), jnp.cos(jnp.ones(1)), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0))
-    ends = [newton(jnp.cos, first, tol=1e-14, max_steps=20, jacobian=j) for j in (None, lambda x: -jnp.sin(x)[None])]
+    first = Iteration(
+        jnp.ones(1), jnp.cos(jnp.ones(1)), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0)
+    )
+    ends = [
+        newton(jnp.cos, first, tol=1e-14, max_steps=20, jacobian=j)
+        for j in (None, lambda x: -jnp.sin(x)[None])
+    ]
     assert [status(e) for e in ends] == [Status.SUCCESSFUL] * 2
-    assert float(ends[0].x[0]) == float(ends[1].x[0]) == pytest.approx(0.7390851332151607, abs=1e-15)
+    assert (
+        float(ends[0].x[0]) == float(ends[1].x[0]) == pytest.approx(0.7390851332151607, abs=1e-15)
+    )
 
 
 def test_a_singular_newton_step_is_not_a_success() -> None:
     """Slope 1 everywhere: no step exists."""
-    first = Iteration(jnp.ones(1), jnp.full(1, 2.0), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0))
+    first = Iteration(
+        jnp.ones(1), jnp.full(1, 2.0), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0)
+    )
     assert status(newton(lambda x: x + 1, first, tol=1e-10, max_steps=20)) is Status.NON_FINITE
 
 
 def test_anderson_refuses_a_candidate_outside_the_box() -> None:
     unit = Box(jnp.array([0.0]), jnp.array([1.0]))
     f = lambda x: jnp.sqrt(jnp.clip(x, 0, None)) * 0.5 + 0.4  # noqa: E731
-    first = Iteration(jnp.array([0.0]), f(jnp.array([0.0])), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0))
+    first = Iteration(
+        jnp.array([0.0]), f(jnp.array([0.0])), jnp.asarray(jnp.inf), jnp.asarray(1), jnp.asarray(0)
+    )
     end = anderson(f, first, tol=1e-12, max_steps=40, box=unit)
     assert status(end) is Status.SUCCESSFUL and unit.contains(end.x)
 
@@ -307,11 +387,20 @@ def test_a_point_does_not_depend_on_its_neighbours() -> None:
     """Under vmap every lane ends as it would alone, with its own step count."""
 
     def solve(slope: jax.Array) -> Iteration:
-        return follow(lambda y: slope * jnp.cos(y) + 1, jnp.zeros(1), tol=1e-11, max_steps=500, damping=0.0, box=everywhere(1))
+        return follow(
+            lambda y: slope * jnp.cos(y) + 1,
+            jnp.zeros(1),
+            tol=1e-11,
+            max_steps=500,
+            damping=0.0,
+            box=everywhere(1),
+        )
 
     slopes = jnp.array([0.1, 0.5, 0.9, 1.1])
     together = jax.jit(jax.vmap(solve))(slopes)
     for i, slope in enumerate(slopes):
         alone = jax.jit(solve)(slope)
-        assert int(alone.steps) == int(together.steps[i]) and int(alone.status) == int(together.status[i])
+        assert int(alone.steps) == int(together.steps[i]) and int(alone.status) == int(
+            together.status[i]
+        )
         assert float(alone.x[0]) == pytest.approx(float(together.x[i, 0]), abs=1e-14)

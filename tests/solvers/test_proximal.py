@@ -18,7 +18,9 @@ ATTENTION = {
     "softmax": Attention(lambda chi, _: jax.nn.softmax(chi, axis=0)),
     "erf": Attention(lambda chi, _: 1 + jax.scipy.special.erf(chi - 0.3)),
     "linear": Attention(lambda chi, _: 1 + chi),
-    "softplus": Attention(lambda chi, _: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0)),
+    "softplus": Attention(
+        lambda chi, _: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0)
+    ),
     "relu": Attention(lambda chi, _: jnp.maximum(chi - 0.2, 0.0), (0.2,)),
 }
 
@@ -29,12 +31,28 @@ AFFINE = Attention(lambda c, _: 0.3 + 1.4 * c)
 def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.7) -> Channel:
     rng = np.random.default_rng(0)
     draw = [jnp.array(rng.normal(size=(tokens, n))) for _ in range(2)]
-    return Channel(draw[0], draw[1], jnp.array(rng.normal(size=n)), jnp.array(key_width), jnp.array(value_width), jnp.ones((tokens, n)))
+    return Channel(
+        draw[0],
+        draw[1],
+        jnp.array(rng.normal(size=n)),
+        jnp.array(key_width),
+        jnp.array(value_width),
+        jnp.ones((tokens, n)),
+    )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "softmax" else pytest.mark.slow) for n in ATTENTION if n != "relu"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=() if n == "softmax" else pytest.mark.slow)
+        for n in ATTENTION
+        if n != "relu"
+    ],
+)
 def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) -> None:
-    """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as low."""
+    """No start of a joint minimisation over (chi, z) by SciPy lies lower, and one of them lies as
+    low.
+    """
     attend, at, tokens = ATTENTION[name], channel(3, 6), 3
     chi, _, failed = global_prox.search(attend, at, at.key)
     height = prox.reduced(attend, at, chi)
@@ -45,10 +63,16 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
         def full(flat: np.ndarray, i: int = i) -> float:
             c, z = jnp.array(flat[:tokens, None]), flat[tokens:]
             fit = (at.label[i] - jnp.sum(attend(c, jnp.ones_like(c))[:, 0] * z)) ** 2 / 2
-            return float(fit + jnp.sum((c[:, 0] - at.key[:, i]) ** 2) / 6.0 + jnp.sum((z - at.value[:, i]) ** 2) / 1.4)
+            return float(
+                fit
+                + jnp.sum((c[:, 0] - at.key[:, i]) ** 2) / 6.0
+                + jnp.sum((z - at.value[:, i]) ** 2) / 1.4
+            )
 
         base = np.concatenate([at.key[:, i], at.value[:, i]])
-        lowest = min(minimize(full, base + rng.normal(size=6) * s, method="BFGS").fun for s in (0, 1, 2))
+        lowest = min(
+            minimize(full, base + rng.normal(size=6) * s, method="BFGS").fun for s in (0, 1, 2)
+        )
         assert height[i] <= lowest + 1e-7
         z = prox.values(attend, at, chi)[:, i]
         assert full(np.concatenate([chi[:, i], z])) == pytest.approx(float(height[i]), abs=1e-12)
@@ -60,7 +84,9 @@ def test_search_is_not_beaten_by_many_random_starts() -> None:
     chi, _, _ = global_prox.search(attend, at, at.key)
     height, rng = prox.reduced(attend, at, chi), np.random.default_rng(2)
     for scale in (1.0, 3.0, 3.0, 6.0, 6.0, 9.0):
-        other = prox.descend(attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6)
+        other = prox.descend(
+            attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6
+        )
         assert np.mean(other.height < height - 1e-6) <= 0.001
 
 
@@ -75,7 +101,9 @@ def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
 
 
 def test_a_bend_of_the_attention_holds_tokens_and_is_searched_exactly() -> None:
-    """relu: no point of a fine grid lies lower; some minima sit on the kink, where no gradient vanishes."""
+    """relu: no point of a fine grid lies lower; some minima sit on the kink, where no gradient
+    vanishes.
+    """
     attend, at = ATTENTION["relu"], channel(2, 40)
     chi, _, failed = global_prox.search(attend, at, at.key)
     height = prox.reduced(attend, at, chi)
@@ -122,7 +150,12 @@ def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
     def prox(value_width: jax.Array) -> jax.Array:
         moved = at._replace(value_width=value_width)
         if name == "linear":
-            return affine_prox.minimiser(moved, jnp.array(1.0), jnp.array(1.0), affine_prox.residual(moved, jnp.array(1.0), jnp.array(1.0)))[0]
+            return affine_prox.minimiser(
+                moved,
+                jnp.array(1.0),
+                jnp.array(1.0),
+                affine_prox.residual(moved, jnp.array(1.0), jnp.array(1.0)),
+            )[0]
         return prox.responsive(attend, moved, prox.descend(attend, moved, at.key).chi)
 
     width, step = jnp.array(0.7), 1e-5
@@ -145,7 +178,12 @@ def test_solve_spd() -> None:
 def test_a_nan_centre_is_reported_as_failed() -> None:
     at = channel(2, 4)
     at = at._replace(key=at.key.at[0, 1].set(jnp.nan))
-    assert list(global_prox.search(ATTENTION["softmax"], at, at.key)[2]) == [False, True, False, False]
+    assert list(global_prox.search(ATTENTION["softmax"], at, at.key)[2]) == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_whitened_points_have_exact_second_moments() -> None:
@@ -155,7 +193,10 @@ def test_whitened_points_have_exact_second_moments() -> None:
 
 
 def test_laws_of_the_location() -> None:
-    """Mean of chi* on the relevant token: sqrt(nu); E max of 3 Gaussians = 3/(2 sqrt(pi)); both limits of softmax weights."""
+    """Mean of chi* on the relevant token: sqrt(nu); E max of 3 Gaussians = 3/(2 sqrt(pi)); both
+    limits of softmax weights.
+    """
+
     def mean(rule: str, nu: float) -> float:
         data = single_location(3, rule, nu, 12, 2, 0)
         np.testing.assert_allclose(data.weights.sum(axis=1), 1, atol=1e-12)
@@ -174,12 +215,37 @@ def test_warm_fixed_point_judges_the_undamped_residual_and_refuses_nan() -> None
     def image(x: np.ndarray, state: int) -> tuple[np.ndarray, int]:
         return x / 2 + 1, state + 1
 
-    end = warm_fixed_point(image, lambda x, s: np.array([[0.5]]), np.array([9.0]), 0, tol=1e-12, max_steps=100, damping=0.9, inside=always)
+    end = warm_fixed_point(
+        image,
+        lambda x, s: np.array([[0.5]]),
+        np.array([9.0]),
+        0,
+        tol=1e-12,
+        max_steps=100,
+        damping=0.9,
+        inside=always,
+    )
     assert end.status is Status.SUCCESSFUL and end.residual <= 1e-12 and end.state == end.steps
     with np.errstate(invalid="ignore"):
         bad = warm_fixed_point(
-            lambda x, s: (np.sqrt(x - 3), s), lambda x, s: np.eye(1), np.array([1.0]), 0, tol=1e-9, max_steps=9, damping=0.0, inside=always
+            lambda x, s: (np.sqrt(x - 3), s),
+            lambda x, s: np.eye(1),
+            np.array([1.0]),
+            0,
+            tol=1e-9,
+            max_steps=9,
+            damping=0.0,
+            inside=always,
         )
     assert bad.status is Status.NON_FINITE
-    short = warm_fixed_point(image, lambda x, s: np.array([[0.5]]), np.array([9.0]), 0, tol=1e-12, max_steps=2, damping=0.0, inside=always)
+    short = warm_fixed_point(
+        image,
+        lambda x, s: np.array([[0.5]]),
+        np.array([9.0]),
+        0,
+        tol=1e-12,
+        max_steps=2,
+        damping=0.0,
+        inside=always,
+    )
     assert short.status is Status.MAX_STEPS

@@ -1,4 +1,6 @@
-"""The minimiser of (z - omega)^2/(2V) + l(z): faults reported elsewhere, and the optimality condition for any convex loss."""
+"""The minimiser of (z - omega)^2/(2V) + l(z): faults reported elsewhere, and the optimality
+condition for any convex loss.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +30,11 @@ def hinge(z: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def minimiser(loss, centre: float, width: float) -> float:
-    return float(scalar_prox.minimiser(loss, jnp.asarray(centre, dtype=float), jnp.asarray(width, dtype=float)))
+    return float(
+        scalar_prox.minimiser(
+            loss, jnp.asarray(centre, dtype=float), jnp.asarray(width, dtype=float)
+        )
+    )
 
 
 def test_logistic_where_plain_newton_oscillates() -> None:
@@ -37,7 +43,9 @@ def test_logistic_where_plain_newton_oscillates() -> None:
 
 
 def test_hinge_and_its_corner() -> None:
-    assert [minimiser(hinge, omega, 1) for omega in (2, 0.5, -3)] == pytest.approx([2, 1, -2], abs=1e-12)
+    assert [minimiser(hinge, omega, 1) for omega in (2, 0.5, -3)] == pytest.approx(
+        [2, 1, -2], abs=1e-12
+    )
     assert minimiser(hinge, 0.5, 1e-12) == pytest.approx(0.5, abs=1e-11)
 
 
@@ -51,4 +59,11 @@ def test_the_minimiser_is_stationary(omega: float, width: float) -> None:
 
 
 def test_nan_and_no_width_are_nan() -> None:
-    assert np.isnan([minimiser(logistic, np.nan, 1), minimiser(logistic, 0, np.nan), minimiser(logistic, 0, 0), minimiser(logistic, 0, -1)]).all()
+    assert np.isnan(
+        [
+            minimiser(logistic, np.nan, 1),
+            minimiser(logistic, 0, np.nan),
+            minimiser(logistic, 0, 0),
+            minimiser(logistic, 0, -1),
+        ]
+    ).all()

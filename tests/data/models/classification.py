@@ -1,4 +1,6 @@
-"""Regularised classification of labels y = sign(z): by the logistic, the hinge or the square loss."""
+"""Regularised classification of labels y = sign(z): by the logistic, the hinge or the
+square loss.
+"""
 
 from sympy import Eq, Heaviside, Max, exp, log, sign
 
@@ -32,7 +34,13 @@ def simulate(controls, D, generator):
         value = np.logaddexp(0, -margin).sum() + controls["lam"] * (w @ w) / 2
         return value, -(x.T @ (y / (1 + np.exp(margin)))) + controls["lam"] * w
 
-    w = minimize(objective, np.zeros(D), jac=True, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-8, "maxiter": 2000}).x
+    w = minimize(
+        objective,
+        np.zeros(D),
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-14, "gtol": 1e-8, "maxiter": 2000},
+    ).x
     norm = teacher @ teacher / D  # 1 at infinite D
     cosine = w @ teacher / np.sqrt((w @ w) * (teacher @ teacher))
     return {"m": w @ teacher / D / np.sqrt(norm), "q": w @ w / D, "risk": np.arccos(cosine) / np.pi}

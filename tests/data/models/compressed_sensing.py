@@ -4,7 +4,16 @@ from sympy import DiracDelta
 
 from equations import Quantity, X, Y, Z, bayes_glm, normal, quantity
 
-rho = Quantity("rho", r"\rho", 0, 1, open_low=True, open_high=True, meaning="share of entries that are not zero", information=-1)
+rho = Quantity(
+    "rho",
+    r"\rho",
+    0,
+    1,
+    open_low=True,
+    open_high=True,
+    meaning="share of entries that are not zero",
+    information=-1,
+)
 Delta = quantity("Delta", open_low=True)
 
 
@@ -34,7 +43,9 @@ def simulate(controls, D, generator):
         strength = alpha / (noise + variance)
         field = strength * x + matrix.T @ g
         mean = field / (1 + strength)
-        odds = share / (1 - share) / np.sqrt(1 + strength) * np.exp(np.minimum(field * mean / 2, 500))
+        odds = (
+            share / (1 - share) / np.sqrt(1 + strength) * np.exp(np.minimum(field * mean / 2, 500))
+        )
         active = odds / (1 + odds)
         x = active * mean
         variance = np.mean(active * (1 / (1 + strength) + mean**2) - x**2)

@@ -1,4 +1,6 @@
-"""A model written from its free energy: y = sign(z1 z2) of two hidden directions, Bayes-optimal, both learned equally well."""
+"""A model written from its free energy: y = sign(z1 z2) of two hidden directions, Bayes-optimal,
+both learned equally well.
+"""
 
 from sympy import Symbol, exp, log, sqrt
 
@@ -15,11 +17,16 @@ def build():
     same, opposite = LogNdtr(a) + LogNdtr(b), LogNdtr(-a) + LogNdtr(-b)
     log_z = same + Softplus(opposite - same)  # log of the probability of y = 1
     near = (0, sqrt(width))  # nodes are placed on this scale: the posterior of z varies on it
-    entropy = 2 * Average(Average(exp(log_z) * log_z, v, 0, known, *near), u, 0, known, *near)  # y = -1 is the same with v -> -v
+    entropy = 2 * Average(
+        Average(exp(log_z) * log_z, v, 0, known, *near), u, 0, known, *near
+    )  # y = -1 is the same with v -> -v
     return Model(
         name="sign-product",
         title="Learning the sign of a product of two projections",
-        setting="y = sign(z1 z2), z_a = x.w_a/sqrt(D); posterior mean of w_1 and w_2 from alpha D samples, overlap matrix q I.",
+        setting=(
+            "y = sign(z1 z2), z_a = x.w_a/sqrt(D); posterior mean of w_1 and w_2 from alpha D"
+            " samples, overlap matrix q I."
+        ),
         overlaps=(q,),
         conjugates=(q_hat,),
         controls=(alpha,),
