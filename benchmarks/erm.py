@@ -15,7 +15,7 @@ import replica
 from replica import Settings
 from replica.models import resolve
 from replica.theories.erm import DAMPING, ensemble_at, fixed_point
-from replica.theories.erm_samples import Ensemble, Minima
+from replica.theories.erm_samples import Minima, SampleMap
 from solvers.warm_start import warm_fixed_point
 
 GIVEN = {"activation": "softmax", "L": 4, "nu": 1, "Delta": 0.1, "lam_k": 0.8, "lam_v": 1.0}
@@ -23,7 +23,7 @@ ALPHAS = np.linspace(1.0, 8.0, 20)
 STANDARD_ERROR = 3e-3
 
 
-class Cold(Ensemble):
+class Cold(SampleMap):
     """A map that searches every minimiser from scratch at every evaluation."""
 
     def image(self, x: np.ndarray, known: Minima) -> tuple[np.ndarray, Minima]:

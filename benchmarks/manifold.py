@@ -26,7 +26,7 @@ from solvers import Status
 ACTIVATIONS = "linear", "linear_pure", "erf", "erf_odd", "softplus_elementwise", "softmax"
 SETTINGS = tuple((rule, L, nu) for rule, nu in (("spiked", 1.0), ("max", math.inf)) for L in (2, 3))
 DELTA = 0.1
-COARSE = replica.Rule(gaussian=25, line=71, mellin=91)
+COARSE = replica.NodeSizes(gaussian=25, line=71, mellin=91)
 COLUMNS = (
     "activation",
     "rule",
@@ -42,7 +42,7 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 
 
 def run(
-    activation: str, rule: str, length: int, nu: float, starts: int, nodes: replica.Rule | None
+    activation: str, rule: str, length: int, nu: float, starts: int, nodes: replica.NodeSizes | None
 ) -> None:
     """One setting: its line of the table, its file."""
     begun = time.perf_counter()

@@ -67,7 +67,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class ModelFamily:
+class ModelSpec:
     """A model and the options it is built with.
 
     Attributes
@@ -90,13 +90,13 @@ class ModelFamily:
     free: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
 
 
-def _family(module: object) -> ModelFamily:
-    return ModelFamily(
+def _family(module: object) -> ModelSpec:
+    return ModelSpec(
         module.build, module.OPTIONS, module.__doc__ or "", getattr(module, "FREE", {})
     )  # type: ignore[attr-defined]
 
 
-MODELS: dict[str, ModelFamily] = {
+MODELS: dict[str, ModelSpec] = {
     "perceptron-bayes": _family(perceptron_bayes),
     "slr-bayes": _family(slr_bayes),
     "slr-erm": _family(slr_erm),

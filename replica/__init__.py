@@ -24,7 +24,7 @@ from .linear_response import (  # noqa: E402
     onset,
     sensitivity,
 )
-from .lowering.lower import Rule  # noqa: E402
+from .lowering.lower import NodeSizes  # noqa: E402
 from .phase.curve import curve  # noqa: E402
 from .phase.diagram import phase_diagram  # noqa: E402
 from .phase.thresholds import Thresholds, thresholds  # noqa: E402
@@ -40,10 +40,10 @@ __all__ = [
     "InputError",
     "LoweringError",
     "Model",
+    "NodeSizes",
     "Optimum",
     "Quantity",
     "ReplicaError",
-    "Rule",
     "Sensitivity",
     "Settings",
     "Solution",

@@ -24,11 +24,11 @@ from solvers import onset as crossing
 
 from .errors import InputError
 from .inputs import nearest, number
-from .lowering.lower import FLOOR, SAFETY, Lowered, Rule
+from .lowering.lower import FLOOR, SAFETY, Lowered, NodeSizes
 from .models import resolve
 from .precision import double_precision
 from .solution import Solution
-from .solve import COMPILER_OPTIONS, default_rule, evaluator
+from .solve import COMPILER_OPTIONS, default_sizes, evaluator
 from .theories.saddle_point import derived, problem
 
 CRITICAL = 1e-6
@@ -101,12 +101,12 @@ def sensitivity(
     names = [*branch.overlaps, *branch.conjugates, *branch.observables]
     c = jnp.asarray([solution.controls[q.name] for q in model.controls])
     x = jnp.asarray(list(branch.overlaps.values()))
-    rule = default_rule(model, solution.controls)
+    sizes = default_sizes(model, solution.controls)
     for _ in range(branch.level):
-        rule = rule.refined()
+        sizes = sizes.refined()
     with double_precision():
-        table, distance = (np.asarray(v) for v in _compiled(model, rule, moved)(x, c))
-        finer = np.asarray(_compiled(model, rule.finer(), moved)(x, c)[0])
+        table, distance = (np.asarray(v) for v in _compiled(model, sizes, moved)(x, c))
+        finer = np.asarray(_compiled(model, sizes.finer(), moved)(x, c)[0])
     status = Status.CRITICAL if distance < CRITICAL else branch.status
     if status is Status.CRITICAL:
         table = np.full_like(table, np.nan)
@@ -123,11 +123,11 @@ def sensitivity(
 
 
 @cache
-def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
+def _compiled(model: Model, sizes: NodeSizes, controls: tuple[str, ...]) -> Any:
     """Jitted: (overlaps, controls) -> (derivatives, shape (names, ``controls``); distance of dF/dx
     from an eigenvalue 1).
     """
-    equations, here = derived(model, "exact"), problem(model, rule, "exact")
+    equations, here = derived(model, "exact"), problem(model, sizes, "exact")
     x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
     every = [q.symbol for q in model.controls]
     moved = [q.symbol for q in model.controls if q.name in controls]
@@ -141,7 +141,7 @@ def _compiled(model: Model, rule: Rule, controls: tuple[str, ...]) -> Any:
     ) -> Any:
         slopes = jacobian(of, by, rows)
         names = {f"{i} {j}": slopes[i, j] for i in range(slopes.rows) for j in range(slopes.cols)}
-        lowered = Lowered(names, unknowns, every, model.name, rule)
+        lowered = Lowered(names, unknowns, every, model.name, sizes)
 
         def at(u: jax.Array, c: jax.Array) -> jax.Array:
             entries = lowered.bind(u, dict(zip(every, c, strict=True)))(None)
@@ -227,7 +227,7 @@ def onset(
         raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
     low, high = (number(quantities[control], v) for v in between)
     x = np.array([(at or {}).get(q.name, 0.0) for q in built.overlaps])
-    evaluate = evaluator(built, default_rule(built, *({**fixed, control: v} for v in (low, high))))
+    evaluate = evaluator(built, default_sizes(built, *({**fixed, control: v} for v in (low, high))))
 
     def radius(value: float) -> float:
         c = np.array([{**fixed, control: value}[q.name] for q in built.controls])

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from equations import MODELS, Model, ModelFamily, Source
+from equations import MODELS, Model, ModelSpec, Source
 
 from . import own_model
 from .errors import InputError
 from .inputs import nearest, number
 
 
-def family(name: str) -> ModelFamily:
+def family(name: str) -> ModelSpec:
     """The model of a name, or in a file of the user's own whose path ends in .py."""
     if own_model.is_file(name):
         return own_model.family(name)
@@ -33,14 +33,14 @@ def of_source(source: Source, options: tuple[tuple[str, str], ...]) -> Model:
 
 
 @cache
-def _built(family: ModelFamily, options: tuple[tuple[str, str], ...]) -> Model:
+def _built(family: ModelSpec, options: tuple[tuple[str, str], ...]) -> Model:
     try:
         return family.build(**dict(options))
     except ValueError as problem:  # options that contradict each other
         raise InputError(str(problem)) from None
 
 
-def _options(name: str, family: ModelFamily, settings: dict[str, Any]) -> dict[str, str]:
+def _options(name: str, family: ModelSpec, settings: dict[str, Any]) -> dict[str, str]:
     """The options among ``settings``, taken out of them."""
     options: dict[str, str] = {}
     for key in (*family.free, *family.options):
@@ -58,7 +58,7 @@ def _options(name: str, family: ModelFamily, settings: dict[str, Any]) -> dict[s
     return options
 
 
-def _choice(name: str, family: ModelFamily, key: str, value: Any) -> str:
+def _choice(name: str, family: ModelSpec, key: str, value: Any) -> str:
     text, allowed = (
         str(value).lower() if isinstance(value, bool) else str(value),
         family.options[key],

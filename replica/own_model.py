@@ -21,11 +21,11 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from equations import Model, ModelFamily, Source
+from equations import Model, ModelSpec, Source
 
 from .errors import InputError, LoweringError
 from .lowering.lower import Lowered
-from .lowering.node_sizes import Rule
+from .lowering.node_sizes import NodeSizes
 from .theories.saddle_point import problem
 
 SUFFIX = ".py"
@@ -36,7 +36,7 @@ def is_file(model: Any) -> bool:
     return isinstance(model, os.PathLike) or (isinstance(model, str) and model.endswith(SUFFIX))
 
 
-def family(path: str | os.PathLike[str]) -> ModelFamily:
+def family(path: str | os.PathLike[str]) -> ModelSpec:
     """The model in a file and its options.
 
     Raises
@@ -58,7 +58,7 @@ def family(path: str | os.PathLike[str]) -> ModelFamily:
 
 
 @cache
-def from_source(source: Source) -> ModelFamily:
+def from_source(source: Source) -> ModelSpec:
     """The same from the text of a file, which need not be on this machine."""
     module = _executed(source)
     build = getattr(module, "build", None)
@@ -69,7 +69,7 @@ def from_source(source: Source) -> ModelFamily:
         raise InputError(
             f"{source.file}: OPTIONS must be a dict of name -> tuple of strings, the default first"
         )
-    return ModelFamily(
+    return ModelSpec(
         _checked(source, build, options), options, module.__doc__ or "", getattr(module, "FREE", {})
     )
 
@@ -132,9 +132,9 @@ def _lowered(model: Model, source: Source) -> None:
             unknowns,
             controls,
             model.name,
-            Rule(),
+            NodeSizes(),
         )  # named as the user wrote it
-        problem(model, Rule(), "exact")
+        problem(model, NodeSizes(), "exact")
     except LoweringError as error:
         raise InputError(f"{source.file}: {error}") from None
     except (ValueError, TypeError, NotImplementedError) as error:

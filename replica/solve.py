@@ -19,14 +19,15 @@ from solvers import Status, check_damping
 
 from .errors import InputError, SolveError
 from .inputs import nearest, printable
-from .lowering.lower import Rule
+from .lowering.lower import NodeSizes
 from .lowering.planted import halvings
 from .models import resolve
 from .precision import double_precision
 from .solution import Branch, Solution, best_branch, branch_of, json_safe, merged
 from .theories import gradient_flow, sphere_flow
-from .theories.erm import note, settle, settle_starts
-from .theories.judge import judged, refuse_non_finite
+from .theories.erm import note, solve_starts
+from .theories.erm import solve_start as solve_start_on_samples
+from .theories.judge import classify, refuse_non_finite
 from .theories.saddle_point import Point, Settings, point_solver, problem
 
 MAX_LEVEL = 2
@@ -38,7 +39,7 @@ def solve(
     *,
     settings: Settings | None = None,
     starts: dict[str, dict[str, float]] | None = None,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     throw: bool = False,
     **controls: Any,
 ) -> Solution:
@@ -73,26 +74,28 @@ def solve(
     settings = completed(settings, built)
     if built.path == "flow":
         return _flow_solution(built, values, settings, starts or built.starts)
-    rule = nodes or default_rule(built, values)
+    sizes = nodes or default_sizes(built, values)
     if settings.route == "sampled":
-        rule = replace(rule, tokens=int(values["L"]) if "L" in values else None)
+        sizes = replace(sizes, tokens=int(values["L"]) if "L" in values else None)
     initial = {
         name: start_vector(built, start, values) for name, start in (starts or built.starts).items()
     }
     c = np.array([values[q.name] for q in built.controls])
     with double_precision():
         if built.path == "proximal":
-            found = settle_starts(built, initial, c, settings)
+            found = solve_starts(built, initial, c, settings)
         elif built.scrambled:
-            found = _settled_on_samples(built, initial, c, settings, rule)
+            found = _settled_on_samples(built, initial, c, settings, sizes)
         else:
-            found = [(name, *settled(built, x0, c, settings, rule)) for name, x0 in initial.items()]
+            found = [
+                (name, *solve_start(built, x0, c, settings, sizes)) for name, x0 in initial.items()
+            ]
         if built.source is not None and built.path == "compiled":
             refuse_non_finite(
                 built,
                 initial,
                 found,
-                lambda x: evaluator(built, rule)(jnp.asarray(c), jnp.asarray(x)),
+                lambda x: evaluator(built, sizes)(jnp.asarray(c), jnp.asarray(x)),
             )
     branches = _branches(built, found, c)
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
@@ -136,16 +139,16 @@ def _flow_solution(
     return Solution(model, values, tuple(branches), best_branch(model, branches), settings)
 
 
-def default_rule(model: Model, *points: dict[str, float]) -> Rule:
+def default_sizes(model: Model, *points: dict[str, float]) -> NodeSizes:
     """The default node sets, enlarged where the model asks for it at any of the given control
     values.
     """
-    sizes: dict[str, float] = {}
+    needed: dict[str, float] = {}
     for values in points:
         at = {q.symbol: values[q.name] for q in model.controls}
         for name, need in model.nodes.items():
-            sizes[name] = max(sizes.get(name, 1.0), float(sp.sympify(need).subs(at)))
-    rule = Rule().at_least(sizes)
+            needed[name] = max(needed.get(name, 1.0), float(sp.sympify(need).subs(at)))
+    sizes = NodeSizes().at_least(needed)
     if model.scrambled:
         law = read_law(model.options["L"]) if "L" in model.options else ()
         tokens = (
@@ -158,12 +161,12 @@ def default_rule(model: Model, *points: dict[str, float]) -> Rule:
             or None
         )
         fewer = math.ceil(math.log2(max(tokens or 1, 4) / 4)) // 2
-        rule = replace(
-            rule,
+        sizes = replace(
+            sizes,
             tokens=tokens,
             log2_samples=max(FIRST_SAMPLES - fewer, halvings(len(law)) + FEWEST_SAMPLES),
         )
-    return rule
+    return sizes
 
 
 FIRST_SAMPLES = 12
@@ -210,39 +213,39 @@ COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
 
 
 @cache
-def compiled(model: Model, rule: Rule, settings: Settings) -> Any:
+def compiled(model: Model, sizes: NodeSizes, settings: Settings) -> Any:
     """The jitted point solver."""
-    return jax.jit(point_solver(model, rule, settings), compiler_options=COMPILER_OPTIONS)
+    return jax.jit(point_solver(model, sizes, settings), compiler_options=COMPILER_OPTIONS)
 
 
-def settled(
+def solve_start(
     model: Model,
     x0: np.ndarray,
     c: np.ndarray,
     settings: Settings,
-    rule: Rule,
+    sizes: NodeSizes,
     max_level: int = MAX_LEVEL,
 ) -> tuple[Point, int]:
     """Solve from one start, refining the node sets until the error meets ``settings.accuracy``;
     judged.
     """
     if model.path == "proximal":
-        return settle(model, x0, c, settings)
+        return solve_start_on_samples(model, x0, c, settings)
     if settings.route == "sampled":
-        return _sampled(model, x0, c, settings, rule), 0
+        return _sampled(model, x0, c, settings, sizes), 0
     level = 0
     while True:
         point = jax.tree.map(
-            np.asarray, compiled(model, rule, settings)(jnp.asarray(x0), jnp.asarray(c))
+            np.asarray, compiled(model, sizes, settings)(jnp.asarray(x0), jnp.asarray(c))
         )
-        point = judged(model, point, settings)
+        point = classify(model, point, settings)
         if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
             return point, level
-        rule, level = rule.refined(), level + 1
+        sizes, level = sizes.refined(), level + 1
 
 
 def _settled_on_samples(
-    model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, rule: Rule
+    model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings, sizes: NodeSizes
 ) -> list[tuple[str, Point, int]]:
     """Every start as (name, judged point, level); starts that meet on the same samples are refined
     once.
@@ -250,13 +253,13 @@ def _settled_on_samples(
     known: list[tuple[Point, Point, int]] = []
     results = []
     for name, x0 in starts.items():
-        first, level = settled(model, x0, c, settings, rule, max_level=0)
+        first, level = solve_start(model, x0, c, settings, sizes, max_level=0)
         twin = next((k for k in known if np.max(np.abs(k[0].x - first.x)) <= TOGETHER), None)
         if twin is None:
             end = first
             if Status.of(int(first.status)) is Status.UNRESOLVED:
-                end, more = settled(
-                    model, np.asarray(first.x), c, settings, rule.refined(), MAX_LEVEL - 1
+                end, more = solve_start(
+                    model, np.asarray(first.x), c, settings, sizes.refined(), MAX_LEVEL - 1
                 )
                 level = more + 1
             twin = (first, end, level)
@@ -269,13 +272,15 @@ TOGETHER = 1e-7
 """Points of one map closer than this are one."""
 
 
-def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, rule: Rule) -> Point:
+def _sampled(
+    model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+) -> Point:
     """One solve per scrambled Sobol set; the mean, with twice the standard error over the sets."""
     if model.sampled is None:
         raise InputError(f"{model.name} has no sampled route: use route='exact'")
     runs = [
-        compiled(model, rule, settings)(jnp.asarray(np.maximum(x0, 1e-3)), jnp.asarray([*c, k]))
-        for k in range(rule.scrambles)
+        compiled(model, sizes, settings)(jnp.asarray(np.maximum(x0, 1e-3)), jnp.asarray([*c, k]))
+        for k in range(sizes.scrambles)
     ]
     stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
     mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
@@ -291,11 +296,11 @@ def _sampled(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, ru
         error_observables=error.observables,
         unresolved=error.x.max(),
     )
-    return judged(model, point, settings)
+    return classify(model, point, settings)
 
 
 def evaluate(
-    model: str | Model, at: dict[str, float], *, nodes: Rule | None = None, **controls: Any
+    model: str | Model, at: dict[str, float], *, nodes: NodeSizes | None = None, **controls: Any
 ) -> dict[str, Any]:
     """Everything a model defines at given overlaps, without iterating.
 
@@ -348,7 +353,7 @@ def evaluate(
     with double_precision():
         state = jax.tree.map(
             np.asarray,
-            evaluator(built, nodes or default_rule(built, values))(jnp.asarray(c), jnp.asarray(x)),
+            evaluator(built, nodes or default_sizes(built, values))(jnp.asarray(c), jnp.asarray(x)),
         )
         radius = (
             float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0))
@@ -374,6 +379,6 @@ def evaluate(
 
 
 @cache
-def evaluator(model: Model, rule: Rule) -> Any:
+def evaluator(model: Model, sizes: NodeSizes) -> Any:
     """Jitted: (controls, overlaps) -> State."""
-    return jax.jit(problem(model, rule, "exact").state)
+    return jax.jit(problem(model, sizes, "exact").state)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .fixed_point import Box, Map, everywhere, judge
+from .fixed_point import Box, Map, converged, everywhere
 from .result import RUNNING, Iteration, Status
 
 
@@ -64,7 +64,7 @@ def anderson(
         gamma = jnp.linalg.lstsq(d_r.T, r)[0]
         x = now.fx - gamma @ d_f
         fx = f(x)
-        residual, status = judge(x, fx, box, tol)
+        residual, status = converged(x, fx, box, tol)
         bad = ~jnp.isfinite(residual) | ~box.contains(x) | (residual > 10 * best)
         bad &= jnp.any(
             d_r != 0
@@ -79,7 +79,7 @@ def anderson(
     def running(state: tuple[Iteration, jax.Array, jax.Array, jax.Array]) -> jax.Array:
         return (state[0].status == RUNNING) & (state[0].steps < max_steps)
 
-    residual, status = judge(start.x, start.fx, box, tol)
+    residual, status = converged(start.x, start.fx, box, tol)
     begun = start._replace(residual=residual, status=status)
     last = jax.lax.while_loop(running, step, (begun, empty, empty, residual))[0]
     return last._replace(
@@ -128,13 +128,13 @@ def newton(
     def step(now: Iteration) -> Iteration:
         x = now.x + jnp.linalg.solve(identity - slope(now.x), now.fx - now.x)
         fx = f(x)
-        residual, status = judge(x, fx, box, tol)
+        residual, status = converged(x, fx, box, tol)
         return Iteration(x, fx, residual, now.steps + 1, status)
 
     def running(now: Iteration) -> jax.Array:
         return (now.status == RUNNING) & (now.steps < max_steps)
 
-    residual, status = judge(start.x, start.fx, box, tol)
+    residual, status = converged(start.x, start.fx, box, tol)
     last = jax.lax.while_loop(running, step, start._replace(residual=residual, status=status))
     return last._replace(
         status=jnp.where(last.status == RUNNING, Status.MAX_STEPS.code, last.status)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from .accelerate import anderson, newton
-from .fixed_point import Box, Map, fixed_point, judge, unstarted
+from .fixed_point import Box, Map, converged, fixed_point, unstarted
 from .result import RUNNING, Iteration, Status
 
 Polish = Literal["anderson", "newton", "none"]
@@ -80,7 +80,7 @@ def follow(
         x = (1 - damping) * coarse.fx + damping * coarse.x
         fx = f(x)
         used = now.steps + coarse.steps + 1
-        probe = Iteration(x, fx, judge(x, fx, box, tol)[0], used, jnp.asarray(RUNNING))
+        probe = Iteration(x, fx, converged(x, fx, box, tol)[0], used, jnp.asarray(RUNNING))
         rate = jnp.clip(probe.residual / coarse.residual, 0.0, 0.999)
         budget = jnp.minimum(used + POLISH_STEPS, max_steps)
         if polish == "newton":

@@ -49,7 +49,7 @@ def everywhere(n: int) -> Box:
     return Box(jnp.full(n, -jnp.inf), jnp.full(n, jnp.inf))
 
 
-def judge(
+def converged(
     x: jax.Array, fx: jax.Array, box: Box, tol: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
     """Residual max|F(x) - x| and status code (RUNNING while nothing ends the iteration)."""
@@ -124,7 +124,7 @@ def fixed_point(
         now, before = state
         x = (1 - damping) * now.fx + damping * now.x
         fx = f(x)
-        residual, status = judge(x, fx, box, tol)
+        residual, status = converged(x, fx, box, tol)
         back, jump = jnp.max(jnp.abs(x - before)), jnp.max(jnp.abs(x - now.x))
         cycle = (status == RUNNING) & (back <= CYCLE * jump) & (now.steps > 1)
         return (

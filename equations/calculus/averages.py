@@ -70,7 +70,7 @@ class Bound(sp.Expr):
     def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> Any:
         return bound_subs(self, old, new)
 
-    def bends(self) -> list[sp.Expr]:
+    def breakpoints(self) -> list[sp.Expr]:
         """What vanishes where the integral itself jumps or bends, as a function of its
         parameters.
         """
@@ -119,7 +119,7 @@ class Average(Bound):
         return self.parameters[1]
 
     @property
-    def focus(self) -> tuple[sp.Expr, ...]:
+    def localised(self) -> tuple[sp.Expr, ...]:
         return self.parameters[2:]
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
@@ -145,7 +145,7 @@ class Average(Bound):
             rf"{printer._print(self.variable)}\sim\mathcal"
             rf" N({printer._print(self.mean)},{printer._print(self.variance)})"
         )
-        return raised(rf"\mathbb E_{{{law}}}\left[{printer._print(self.body)}\right]", exp)
+        return latex_power(rf"\mathbb E_{{{law}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         law = ", ".join(map(printer._print, (self.mean, self.variance)))
@@ -223,7 +223,7 @@ class LineIntegral(Bound):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         inner = printer._print(self.body)
-        return raised(
+        return latex_power(
             rf"\int_{{-\infty}}^{{\infty}}\!d{printer._print(self.variable)}\left[{inner}\right]",
             exp,
         )
@@ -241,7 +241,7 @@ class MellinIntegral(Bound):
     def _latex(self, printer: Any, exp: Any = None) -> str:
         z, c = printer._print(self.variable), printer._print(self.parameters[0])
         limits = rf"\int_{{{c}-i\infty}}^{{{c}+i\infty}}"
-        return raised(
+        return latex_power(
             rf"\frac1{{2\pi i}}{limits}\!d{z}\,\Gamma({z})\left[{printer._print(self.body)}\right]",
             exp,
         )
@@ -334,7 +334,7 @@ class TokenAverage(Bound):
             for group in (self.parameters[1], self.parameters[3])
             for law in group
         )
-        return raised(rf"\mathbb E_{{{fields}}}\left[{printer._print(self.body)}\right]", exp)
+        return latex_power(rf"\mathbb E_{{{fields}}}\left[{printer._print(self.body)}\right]", exp)
 
     def _sympystr(self, printer: Any) -> str:
         return f"E_tokens[{printer._print(self.body)}]"
@@ -394,6 +394,6 @@ class SampleAverage(Bound):
         }
 
 
-def raised(text: str, exp: Any) -> str:
+def latex_power(text: str, exp: Any) -> str:
     """LaTeX of a node to a power, as printers ask for it."""
     return text if exp is None else rf"\left({text}\right)^{{{exp}}}"

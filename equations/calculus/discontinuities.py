@@ -14,7 +14,7 @@ from .averages import Bound, SampleAverage
 from .special_functions import LogSumExp
 
 
-def switch(node: Any) -> sp.Expr | None:
+def vanishing(node: Any) -> sp.Expr | None:
     """What vanishes where a node jumps or bends, None if it does neither."""
     if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
         return node.args[0]
@@ -26,11 +26,11 @@ def switch(node: Any) -> sp.Expr | None:
 
 
 @cache
-def places(expr: sp.Expr, x: sp.Symbol) -> tuple[sp.Expr, ...]:
+def all_breakpoints(expr: sp.Expr, x: sp.Symbol) -> tuple[sp.Expr, ...]:
     """Where an expression jumps or bends in x; ValueError if that cannot be solved for."""
     found: dict[sp.Expr, None] = {}
     for node in sp.preorder_traversal(expr):
-        condition = switch(node)
+        condition = vanishing(node)
         if condition is not None and x in condition.free_symbols:
             found |= dict.fromkeys(_roots(condition, x, node))
     return tuple(found)
@@ -65,7 +65,7 @@ def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr
     """The limit of ``expr`` at a place where it jumps, from above (side = 1) or below (-1)."""
 
     def resolved(node: Any) -> Any:
-        condition = switch(node)
+        condition = vanishing(node)
         if condition is None or not vanishes(condition.subs(x, place)):
             return node
         beyond = sp.sign(
@@ -82,7 +82,7 @@ def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr
             return node.func(beyond, 0)
         return node.func(beyond)
 
-    return sp.expand(expr.replace(lambda e: switch(e) is not None, resolved).subs(x, place))
+    return sp.expand(expr.replace(lambda e: vanishing(e) is not None, resolved).subs(x, place))
 
 
 # under an integral -------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def samples(node: SampleAverage) -> sp.Symbol:
     return sp.Symbol(f"sample_of_{node.variable}")
 
 
-def kinks(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
+def breakpoints(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
     """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside,
     |.|, Max, Min, conditions.
 
@@ -136,7 +136,7 @@ def _bends(node: sp.Basic) -> list[sp.Expr]:
     hidden = set(bound_variables(node))
     inside = [g for g in inside if not g.free_symbols & hidden]
     if isinstance(node, Bound):
-        return [*inside, *node.bends()]
+        return [*inside, *node.breakpoints()]
     if isinstance(node, sp.Heaviside | sp.sign | sp.Abs):
         return [*inside, node.args[0]]  # type: ignore[list-item]
     if isinstance(node, sp.Max | sp.Min):

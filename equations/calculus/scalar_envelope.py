@@ -17,8 +17,8 @@ from typing import Any
 
 import sympy as sp
 
-from .averages import Bound, raised
-from .discontinuities import one_sided, places
+from .averages import Bound, latex_power
+from .discontinuities import all_breakpoints, one_sided
 
 
 def slope_of(loss: sp.Expr, z: sp.Symbol) -> sp.Expr:
@@ -80,12 +80,16 @@ class ProxValue(Bound):
             )
         return None
 
-    def bends(self) -> list[sp.Expr]:
+    def breakpoints(self) -> list[sp.Expr]:
         """What vanishes where the minimiser arrives at, or leaves, a place where l' or
         l'' jumps.
         """
         z, slope = self.variable, slope_of(self.loss, self.variable)
-        ends = [(k, one_sided(slope, z, k, side)) for k in places(self.loss, z) for side in (-1, 1)]
+        ends = [
+            (k, one_sided(slope, z, k, side))
+            for k in all_breakpoints(self.loss, z)
+            for side in (-1, 1)
+        ]
         return list(dict.fromkeys(sp.expand(self.centre - k - self.width * s) for k, s in ends))
 
     def _eval_derivative(self, t: sp.Symbol) -> Any:
@@ -137,7 +141,7 @@ class ProxSlope(ProxValue):
         )
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(r"\mathrm{prox}'", exp)
+        return latex_power(r"\mathrm{prox}'", exp)
 
 
 class ScalarEnvelope(ProxValue):
@@ -162,7 +166,7 @@ class ScalarEnvelope(ProxValue):
         return f"min_{self.variable} [{printer._print(self.body)}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(
+        return latex_power(
             rf"\min_{{{printer._print(self.variable)}}}\left[{printer._print(self.body)}\right]",
             exp,
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..calculus.averages import Average, LineIntegral
-from ..calculus.discontinuities import switch
+from ..calculus.discontinuities import vanishing
 from ..calculus.gaussian import exponential_average
 from ..calculus.special_functions import LogInterval, LogNdtr, Rounded, Softplus, Width, stabilise
 from ..model import ModelError
@@ -187,7 +187,7 @@ def _continuous(
         (
             e
             for e in sp.preorder_traversal(density)
-            if switch(e) is not None and Z in e.free_symbols
+            if vanishing(e) is not None and Z in e.free_symbols
         ),
         None,
     )

@@ -22,7 +22,7 @@ from typing import Any
 import sympy as sp
 
 from ..calculus.averages import Average
-from ..calculus.discontinuities import kinks, one_sided, places
+from ..calculus.discontinuities import all_breakpoints, breakpoints, one_sided
 from ..calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope, curvature_of, slope_of
 from ..calculus.special_functions import Rounded, plain
 from ..model import Model, ModelError
@@ -212,7 +212,7 @@ def _average(body: sp.Expr, jumps: list[sp.Expr], hidden: sp.Expr) -> sp.Expr:
     """Over the standard field; nodes on the scale on which the label changes, unless there are
     kinks to be met exactly.
     """
-    if not jumps or kinks(body, FIELD):
+    if not jumps or breakpoints(body, FIELD):
         return Average(body, FIELD)
     scale = sp.sqrt(Q.symbol) / M.symbol
     near = [
@@ -243,7 +243,7 @@ def _check_loss(loss: sp.Expr, teacher: Channel) -> None:
                     f" at y = {y}, z = {z}"
                 )
     if table is None:
-        for place in places(loss, Z):
+        for place in all_breakpoints(loss, Z):
             below, above = (one_sided(slope_of(loss, Z), Z, place, side) for side in (-1, 1))
             if sp.simplify(above - below) != 0:
                 raise ModelError(

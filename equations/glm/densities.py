@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from ..calculus.discontinuities import places, switch
+from ..calculus.discontinuities import all_breakpoints, vanishing
 from ..calculus.special_functions import Logistic, plain
 from ..model import ModelError
 
@@ -127,7 +127,7 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
     if _varies(f):
         return None
     try:
-        jumps = places(f, Z)
+        jumps = all_breakpoints(f, Z)
     except ValueError as problem:
         raise ModelError(str(problem)) from None
     ends = _ordered(jumps, f)
@@ -157,7 +157,7 @@ def mirrored(p: sp.Expr, other: sp.Expr) -> bool:
 def _varies(node: sp.Basic) -> bool:
     """Whether z occurs outside of what decides jumps."""
     return node == Z or (
-        (switch(node) is None or isinstance(node, sp.Abs | sp.Max | sp.Min))
+        (vanishing(node) is None or isinstance(node, sp.Abs | sp.Max | sp.Min))
         and any(map(_varies, node.args))
     )
 

@@ -277,4 +277,4 @@ def _psi_out(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, classes: Classes)
 
 
 OPTIONS = {"rule": ("spiked", "max")}
-FREE = {"L": law_option, "location": location_option}
+PARSERS = {"L": law_option, "location": location_option}

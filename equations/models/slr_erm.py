@@ -289,4 +289,4 @@ def _starts(lam: dict[str, sp.Expr], alpha: sp.Expr) -> dict[str, dict[str, floa
 
 
 OPTIONS = {"activation": SUPPORTED, "rule": ("spiked", "max"), "normalised": ("false", "true")}
-FREE = {"activation": expression_option, "L": law_option}
+PARSERS = {"activation": expression_option, "L": law_option}

@@ -238,4 +238,4 @@ def _starts(
 
 
 OPTIONS = {"activation": (*ACTIVATIONS, "bayes"), "rule": ("spiked", "max")}
-FREE = {"L": law_option}
+PARSERS = {"L": law_option}

@@ -23,7 +23,7 @@ from typing import Any
 import sympy as sp
 from sympy.printing.precedence import PRECEDENCE
 
-from ..calculus.averages import Numerical, raised
+from ..calculus.averages import Numerical, latex_power
 from .data import LABEL, TOKEN
 
 
@@ -60,7 +60,7 @@ class LocationLaw(sp.Expr):
         return f"P_{TOKEN}({self.args[0]})"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(rf"P_{TOKEN}\left({printer._print(self.args[0])}\right)", exp)
+        return latex_power(rf"P_{TOKEN}\left({printer._print(self.args[0])}\right)", exp)
 
 
 class LogEvidence(sp.Expr):
@@ -100,7 +100,7 @@ class LogEvidence(sp.Expr):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         law, field, _, width = (printer._print(a) for a in self.args)
-        return raised(
+        return latex_power(
             rf"\log\sum_{{{TOKEN}}} {law}\,\mathcal"
             rf" N\left({LABEL};{{{field}}}_{{{TOKEN}}},{width}\right)",
             exp,
@@ -131,7 +131,7 @@ class Score(sp.Expr):
         return f"dlogZ/d{self._field}[{TOKEN}]"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(
+        return latex_power(
             rf"\frac{{\partial\log Z}}{{\partial {{{printer._print(self._field)}}}_{{{TOKEN}}}}}",
             exp,
         )
@@ -206,7 +206,7 @@ class PlantedAverage(sp.Expr):
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         length = f"{printer._print(self.evidence.location.parameters[3])}," if self.lengths else ""
-        return raised(
+        return latex_power(
             rf"\mathbb E_{{{length}\omega,y}}\left[{printer._print(self.body)}\right]", exp
         )
 
@@ -238,6 +238,6 @@ class Slope(Numerical):
         return f"d/d{self.variable} {printer._print(self.average)}"
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
-        return raised(
+        return latex_power(
             rf"\partial_{{{printer._print(self.variable)}}}{printer._print(self.average)}", exp
         )

@@ -12,7 +12,7 @@ from solvers import Status
 
 from ..errors import InputError, SolveError
 from ..inputs import nearest
-from ..jobs.checkpoint import Kept
+from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
 from ..precision import double_precision
 from ..simulate import data, erm, measure
@@ -21,7 +21,7 @@ from ..solution import Branch, Solution
 from ..solve import solve
 from . import trials as trial_runs
 from .report import Report
-from .trials import Told
+from .trials import Log
 
 MODEL = "slr-erm"
 STARTS = ("random", "informed")
@@ -61,7 +61,7 @@ def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **op
 
 
 def simulate(
-    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     sigma = attention(planned.model, planned.values, planned.tokens)
@@ -103,7 +103,7 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
 
 
 def check(
-    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)

@@ -19,7 +19,7 @@ from ..simulate import erm
 from ..solution import Solution
 from ..solve import solve
 from . import fits, state_evolution
-from .trials import Told, plan
+from .trials import Log, plan
 
 MESSAGES = "message-passing"
 ALGORITHMS = (*erm.METHODS, MESSAGES)
@@ -60,7 +60,7 @@ def reached(
     given: Mapping[str, Any],
     theory: Mapping[str, tuple[float, float]],
     within: float = WITHIN,
-    tell: Told = lambda _: None,
+    tell: Log = lambda _: None,
     **options: Any,
 ) -> xr.Dataset:
     """Run an algorithm from a blind and from an informed start, and say which of the branches each
@@ -111,12 +111,12 @@ Runs = tuple[list[str], dict[str, np.ndarray]]
 """Names of the starts, and results over (start, size, trial)."""
 
 
-def _fits(method: str, given: dict[str, Any], tell: Told, options: dict[str, Any]) -> Runs:
+def _fits(method: str, given: dict[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
     results = fits.simulate(fits.plan(given, method=method, **options), tell)
     return list(fits.STARTS), {name: np.moveaxis(values, -1, 0) for name, values in results.items()}
 
 
-def _messages(given: dict[str, Any], tell: Told, options: dict[str, Any]) -> Runs:
+def _messages(given: dict[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
     runs = [
         state_evolution.simulate(state_evolution.plan(given, start=start, **options), tell)
         for start in state_evolution.STARTS

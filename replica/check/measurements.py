@@ -22,7 +22,7 @@ from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
 from .report import Comparison, Report
-from .trials import Told
+from .trials import Log
 
 ERROR = "error"
 """Columns of errors: this name, or the measured one's with _error."""
@@ -141,7 +141,7 @@ def check(
     model: str | None,
     given: dict[str, Any],
     start: str = "best",
-    tell: Told = lambda _: None,
+    tell: Log = lambda _: None,
 ) -> tuple[Report, xr.Dataset]:
     """The rows of ``path`` against the theory at their controls, on the branch from ``start`` or
     the one of best free energy.
@@ -163,10 +163,15 @@ def check(
         )
         where = ", ".join(f"{n}={row.values[n]:g}" for n in varying) or f"line {row.line}"
         for name, (value, error) in row.measured.items():
-            theory_error, judged = scale * branch.error[name], not math.isnan(error)
+            theory_error, classify = scale * branch.error[name], not math.isnan(error)
             comparisons.append(
                 Comparison(
-                    f"{name} at {where}", expected[name], value, error, theory_error, judged=judged
+                    f"{name} at {where}",
+                    expected[name],
+                    value,
+                    error,
+                    theory_error,
+                    classify=classify,
                 )
             )
             places.append((name, row))

@@ -15,14 +15,14 @@ from equations import Model, Source
 
 from ..errors import InputError
 from ..inputs import nearest, printable
-from ..jobs.checkpoint import Kept
+from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
 from ..own_model import named, simulation
 from ..solve import solve
 from . import trials as trial_runs
 from .measurements import branch_of
 from .report import Report
-from .trials import Told, Trials
+from .trials import Log, Trials
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def what(planned: Plan) -> dict[str, Any]:
 
 
 def check(
-    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     model = planned.model

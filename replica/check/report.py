@@ -33,7 +33,7 @@ class Comparison:
     z = (value - theory)/sqrt(error^2 + theory_error^2) with the value extrapolated to D = infinity
     and its error where there is one, else the mean and its standard error. ``sizes`` lists (D,
     mean, standard error), the largest D being that of ``mean``. What was measured without an error
-    cannot be ``judged``.
+    cannot be ``classify``.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Comparison:
     extrapolated: float = NAN
     extrapolated_error: float = NAN
     sizes: tuple[tuple[float, float, float], ...] = ()
-    judged: bool = True
+    classify: bool = True
 
     @property
     def final(self) -> tuple[float, float]:
@@ -75,7 +75,7 @@ class Comparison:
 
     def agrees(self, limit: float = LIMIT) -> bool:
         """|z| <= limit; False for NaN. Without an error anything finite."""
-        return bool(np.isfinite(self.residual)) if not self.judged else abs(self.z) <= limit
+        return bool(np.isfinite(self.residual)) if not self.classify else abs(self.z) <= limit
 
 
 def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> Comparison:
@@ -169,7 +169,7 @@ class Report:
         """One sentence."""
         wrong = [c.name for c in self.comparisons if not c.agrees(self.limit)]
         if self.agrees:
-            blind = [c for c in self.comparisons if not c.judged]
+            blind = [c for c in self.comparisons if not c.classify]
             agree = (
                 f"theory and simulation agree: all |z| <= {self.limit:g}"
                 if len(blind) < len(self.comparisons)

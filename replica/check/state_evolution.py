@@ -14,16 +14,16 @@ from equations import Model
 
 from ..errors import InputError, SolveError
 from ..inputs import nearest
-from ..jobs.checkpoint import Kept
+from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
 from ..precision import double_precision
 from ..simulate import data, measure, message_passing
 from ..simulate.posterior import Posterior, posterior
 from ..solution import Branch, Solution
-from ..solve import default_rule, evaluator, solve
+from ..solve import default_sizes, evaluator, solve
 from . import trials as trial_runs
 from .report import Report
-from .trials import Told
+from .trials import Log
 
 MODEL = "slr-bayes"
 STARTS = ("uninformed", "informed")
@@ -72,7 +72,7 @@ def plan(
 
 
 def simulate(
-    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
     endings = list(message_passing.Settled)
@@ -108,7 +108,7 @@ def state_evolution(
     names = [q.name for q in model.overlaps]
     controls = jnp.array([values[q.name] for q in model.controls])
     with double_precision():
-        update = evaluator(model, default_rule(model, values))
+        update = evaluator(model, default_sizes(model, values))
         path = [np.array([float(model.starts[start][n]) for n in names])]
         for _ in range(steps):
             path.append(np.asarray(update(controls, jnp.asarray(path[-1])).update))
@@ -127,7 +127,7 @@ def theory(planned: Plan) -> tuple[Solution, Branch]:
 
 
 def check(
-    planned: Plan, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> tuple[Report, xr.Dataset]:
     """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
     solution, branch = theory(planned)

@@ -16,7 +16,7 @@ from equations.slr.laws import read_law
 
 from ..errors import InputError
 from ..inputs import printable
-from ..jobs.checkpoint import Kept
+from ..jobs.checkpoint import TrialCheckpoint
 from ..simulate import data, measure
 from ..solution import Solution
 from ..sweeps.dataset import to_dataset as theory_dataset
@@ -24,7 +24,7 @@ from .report import Comparison, Report, compare_sizes
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
 """(D, generator) -> numbers by name."""
-Told = Callable[[str], None]
+Log = Callable[[str], None]
 SIZES, TRIALS = "250,500,1000", 10
 
 
@@ -134,10 +134,10 @@ def plan(
 
 
 def run(
-    planned: Trials, trial: Trial, tell: Told = lambda _: None, kept: Kept | None = None
+    planned: Trials, trial: Trial, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
-    kept = kept or Kept(planned.sizes, planned.trials)
+    kept = kept or TrialCheckpoint(planned.sizes, planned.trials)
     for i, D in enumerate(planned.sizes):
         missing = np.flatnonzero(~kept.done[i])
         if len(missing) < planned.trials:

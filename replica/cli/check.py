@@ -21,21 +21,21 @@ from ..check.trials import Trials
 from ..errors import InputError, SolveError
 from ..files import store
 from ..inputs import nearest
-from ..jobs.checkpoint import Kept, keeping
-from ..jobs.run import Work
+from ..jobs.checkpoint import TrialCheckpoint, keeping
+from ..jobs.run import JobOptions
 from ..models import resolve
 
-Check = Callable[[dict[str, Any], dict[str, Any], Work], Report]
+Check = Callable[[dict[str, Any], dict[str, Any], JobOptions], Report]
 """(controls, options of the simulation, where to store it) -> report."""
 
 
-def _stored(found: tuple[Report, xr.Dataset], work: Work) -> Report:
+def _stored(found: tuple[Report, xr.Dataset], work: JobOptions) -> Report:
     if work.file is not None:
         store.save(work.file, found[1].assign_attrs(work.attrs), force=work.force)
     return found[0]
 
 
-def _once(work: Work) -> None:
+def _once(work: JobOptions) -> None:
     """For what is stored at its end only."""
     if work.resume:
         raise InputError(
@@ -46,7 +46,7 @@ def _once(work: Work) -> None:
         store.check_target(work.file, work.force)
 
 
-def _subspace(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+def _subspace(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
     _once(work)
     _, values = resolve("subspace", given)
     ascent = subspace_check.plan(**values, **options)
@@ -66,8 +66,8 @@ def _tell(text: str) -> None:
 def _kept(
     trials: Trials,
     what: dict[str, Any],
-    work: Work,
-    compare: Callable[[Kept], tuple[Report, xr.Dataset]],
+    work: JobOptions,
+    compare: Callable[[TrialCheckpoint], tuple[Report, xr.Dataset]],
 ) -> Report:
     """A check whose trials are stored as they finish; ``what`` says which."""
     with keeping(work, trials.sizes, trials.trials, what) as kept:
@@ -79,11 +79,11 @@ def _kept(
 def _trials(check: Any) -> Check:
     """A check by independent trials at several D."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
         planned = check.plan(given, **options)
         what = {"kind": "check", "model": check.MODEL, "settings": planned.settings()}
 
-        def compare(kept: Kept) -> tuple[Report, xr.Dataset]:
+        def compare(kept: TrialCheckpoint) -> tuple[Report, xr.Dataset]:
             largest, size = max(planned.trials.sizes), planned.memory() / 1e6
             _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
             return check.check(planned, _tell, kept)
@@ -109,7 +109,7 @@ FLAGS = {"sizes": "D"}
 def _user(path: Path, model: str | None) -> Check:
     """The check of a user's own measurements."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
         _once(work)
         return _stored(measurements.check(path, model, given, tell=_tell, **options), work)
 
@@ -119,7 +119,7 @@ def _user(path: Path, model: str | None) -> Check:
 def _own(model: str) -> Check:
     """The check of a user's own model by the simulation in its file."""
 
-    def perform(given: dict[str, Any], options: dict[str, Any], work: Work) -> Report:
+    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
         planned = own_simulation.plan(model, given, **options)
         what = {
             "kind": "check",
@@ -156,7 +156,7 @@ def run(
     given: dict[str, Any],
     options: dict[str, Any],
     as_json: bool,
-    work: Work,
+    work: JobOptions,
     file: Path | None = None,
 ) -> None:
     """One command line; options that are None take the check's own default, ``file`` holds

@@ -28,7 +28,7 @@ from ..check.trials import SIZES
 from ..errors import InputError, ReplicaError
 from ..files import export, info, store
 from ..inputs import assignments
-from ..jobs.run import Work
+from ..jobs.run import JobOptions
 from ..models import built, resolve
 from ..plots.base import check_style, drawn_as, save_figure
 from ..plots.figures import figure_of_all
@@ -546,12 +546,12 @@ def _parsed(settings: list[str] | None) -> dict[str, Any]:
 @contextmanager
 def _long(
     output: Path | None, resume: bool, force: bool, dask: str | None, quiet: bool
-) -> Iterator[Work]:
+) -> Iterator[JobOptions]:
     """Long work for ``output``; Ctrl-C ends it with one sentence."""
     if output is not None:
         store.check_target(output, force=True)
     try:
-        yield Work(
+        yield JobOptions(
             output,
             resume,
             force,

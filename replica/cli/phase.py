@@ -16,7 +16,7 @@ import typer
 from ..dynamics import recovery
 from ..errors import InputError, SolveError
 from ..files import store
-from ..jobs.run import Work
+from ..jobs.run import JobOptions
 from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
 from ..phase.diagram import TRANSITIONS
@@ -43,7 +43,7 @@ class Asked:
     whole: bool
 
 
-def run(asked: Asked, work: Work) -> None:
+def run(asked: Asked, work: JobOptions) -> None:
     """One command line; exit code 1 if a curve could not be followed or a point failed."""
     if asked.model == recovery.MODEL:
         return _sign(asked, work)
@@ -60,7 +60,7 @@ def run(asked: Asked, work: Work) -> None:
         _store_diagram(asked, limits, work)
 
 
-def _sign(asked: Asked, work: Work) -> None:
+def _sign(asked: Asked, work: JobOptions) -> None:
     if work.resume or work.dask is not None or asked.whole or asked.grid is not None:
         raise InputError(
             f"the boundaries of {asked.model} are immediate: leave out --resume, --dask, --curve"
@@ -78,7 +78,7 @@ def _sign(asked: Asked, work: Work) -> None:
     )
 
 
-def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
     if work.file is not None or work.resume or work.dask is not None or asked.grid is not None:
         raise InputError(
             "-o needs --over, and so do --grid, --resume and --dask: without it there is one point,"
@@ -91,7 +91,7 @@ def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: Wo
     typer.echo(json.dumps(found.to_dict())) if asked.as_json else _print(found)
 
 
-def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
     names = [pair.partition("=")[0].strip() for pair in asked.over]
     built, _ = checked(asked.model, asked.control, asked.given, tuple(names))
     quantity = next(q for q in built.controls if q.name == asked.control)
@@ -128,7 +128,7 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: Work)
         raise typer.Exit(1)
 
 
-def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: Work) -> None:
+def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
     if (
         asked.over
         or work.file is None

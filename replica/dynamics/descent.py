@@ -17,7 +17,7 @@ from equations import Model
 from solvers import Status, gram_descent, ode
 
 from ..errors import InputError, SolveError
-from ..lowering.node_sizes import Rule
+from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
 from ..precision import double_precision
 from ..theories import gradient_flow
@@ -29,7 +29,7 @@ STEPS = {"free": gram_descent.step, "sphere": gram_descent.step_on_spheres}
 @cache
 def _trajectory(model: Model) -> Any:
     def run(c: jax.Array, fixed: jax.Array, x0: jax.Array, times: jax.Array) -> ode.Trajectory:
-        forces = gradient_flow.field(model, gradient_flow.first_rule(model), c).forces
+        forces = gradient_flow.field(model, gradient_flow.first_sizes(model), c).forces
         return ode.trajectory(lambda p, x: gram_descent.velocity(forces, fixed, x), None, x0, times)
 
     return jax.jit(run, compiler_options=gradient_flow.OPTIONS)
@@ -40,7 +40,7 @@ def _descent(model: Model, surface: str) -> Any:
     def run(
         c: jax.Array, fixed: jax.Array, x0: jax.Array, size: jax.Array, wanted: jax.Array
     ) -> jax.Array:
-        forces = gradient_flow.field(model, gradient_flow.first_rule(model), c).forces
+        forces = gradient_flow.field(model, gradient_flow.first_sizes(model), c).forces
 
         def step(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
             new = STEPS[surface](forces, fixed, x, size)
@@ -158,7 +158,7 @@ def evidence(
     seed: int = 0,
     tol: float = 1e-9,
     accuracy: float | None = None,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     **controls: Any,
 ) -> xr.Dataset:
     """Where the flow from random starts ends: overlaps, risk, largest cross term, rates and status
@@ -191,7 +191,7 @@ def evidence(
         bound = gradient_flow.bayes_risk(model, values)
     risk, risk_error = found.values[:, 1], found.value_error[:, 1]
     status = [
-        gradient_flow.judged(s, r, e, bound)
+        gradient_flow.classify(s, r, e, bound)
         for s, r, e in zip(found.status, risk, risk_error, strict=True)
     ]
     names = [q.name for q in model.overlaps]

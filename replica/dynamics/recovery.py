@@ -31,7 +31,7 @@ from solvers import Status
 from solvers import ode as solver
 
 from ..errors import InputError, SolveError
-from ..lowering.lower import Lowered, Rule
+from ..lowering.lower import Lowered, NodeSizes
 from ..lowering.lower import function as lowered_function
 from ..models import resolve
 from ..precision import double_precision
@@ -140,7 +140,7 @@ def _noise(model: Model, finite: bool = False) -> Callable[[jax.Array, jax.Array
         [physics.rho],
         controls,
         model.name,
-        Rule(),
+        NodeSizes(),
     )
     return lambda c, x: lowered.bind(x[None], {s: c[i] for i, s in enumerate(controls)})(None)[
         "noise"

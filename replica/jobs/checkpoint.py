@@ -18,13 +18,13 @@ import xarray as xr
 
 from ..errors import StoreError
 from ..files import store
-from .run import Work, differences
+from .run import JobOptions, differences
 
 DONE = "done"
 GRIDS = ("size", "trial")
 
 
-class Kept:
+class TrialCheckpoint:
     """Results over (size, trial, ...), which of them are there, and the file (or None) that holds
     them.
     """
@@ -88,17 +88,17 @@ class Kept:
 
 @contextmanager
 def keeping(
-    work: Work, sizes: Sequence[int], trials: int, attrs: Mapping[str, Any]
-) -> Iterator[Kept]:
+    work: JobOptions, sizes: Sequence[int], trials: int, attrs: Mapping[str, Any]
+) -> Iterator[TrialCheckpoint]:
     """The trials of ``work``; its file is locked meanwhile. ``attrs`` say what is run, and must be
     those of a file that is continued.
     """
     if work.file is None:
-        yield Kept(sizes, trials)
+        yield TrialCheckpoint(sizes, trials)
         return
     store.check_target(work.file, force=True)
     with store.locked(work.file):
-        kept = Kept(sizes, trials, attrs, work.file)
+        kept = TrialCheckpoint(sizes, trials, attrs, work.file)
         if os.path.exists(work.file) and work.resume:
             kept.take(store.load(work.file))
         elif os.path.exists(work.file) and not work.force:

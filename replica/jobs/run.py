@@ -56,7 +56,7 @@ imported, to be sent to workers.
 
 
 @dataclass(frozen=True)
-class Work:
+class JobOptions:
     """Where long work is done and kept.
 
     Attributes
@@ -83,7 +83,7 @@ class Work:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Target:
+class Checkpoint:
     """The dataset that work begins with, its file and the client of its workers (if any)."""
 
     def __init__(self, file: store.Name | None, dataset: xr.Dataset, client: Any) -> None:
@@ -102,8 +102,8 @@ class Target:
 
 @contextmanager
 def opened(
-    work: Work, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()
-) -> Iterator[Target]:
+    work: JobOptions, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()
+) -> Iterator[Checkpoint]:
     """The target of ``work``, its file locked: ``blank``, or what the file has. Nothing is written
     before all is known to be in order.
 
@@ -125,11 +125,11 @@ def opened(
         connected(work.dask) as client,
         store.locked(work.file) if work.file is not None else nullcontext(),
     ):
-        yield Target(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)), client)
+        yield Checkpoint(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)), client)
 
 
 def _begun(
-    work: Work, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]
+    work: JobOptions, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]
 ) -> xr.Dataset:
     if work.file is None:
         return blank
@@ -248,7 +248,7 @@ class _Speed(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(work: Work, name: str, total: int, finished: int = 0) -> Iterator[Bar]:
+def progress_bar(work: JobOptions, name: str, total: int, finished: int = 0) -> Iterator[Bar]:
     """A bar for ``total`` points, of which an earlier run has done ``finished``."""
     show = sys.stderr.isatty() if work.progress is None else work.progress
     failed = TextColumn("{task.fields[failed]} failed")

@@ -25,7 +25,7 @@ from equations.calculus.averages import (
     MellinIntegral,
     SampleAverage,
 )
-from equations.calculus.discontinuities import kinks, samples
+from equations.calculus.discontinuities import breakpoints, samples
 from equations.calculus.scalar_envelope import ProxSlope, ProxValue, curvature_of, slope_of
 from equations.calculus.special_functions import LogSumExp
 from equations.slr.planted_average import PlantedAverage, Slope
@@ -35,7 +35,7 @@ from ..errors import LoweringError
 from . import integration, planted
 from .functions import FUNCTIONS
 from .integration import matmul
-from .node_sizes import Rule
+from .node_sizes import NodeSizes
 
 Values = Mapping[sp.Symbol, Any]
 
@@ -46,7 +46,7 @@ class Evaluation:
     def __init__(
         self,
         axes: dict[Any, int],
-        rule: Rule,
+        sizes: NodeSizes,
         unknowns: Sequence[sp.Symbol],
         x: jax.Array,
         controls: Values,
@@ -54,8 +54,8 @@ class Evaluation:
         write: bool,
         groups: planted.Groups | None = None,
     ) -> None:
-        self.axes, self.rule, self.ndim, self.groups = axes, rule, len(axes), groups or {}
-        self.cut = quadrature.CUT * self.rule.widen
+        self.axes, self.sizes, self.ndim, self.groups = axes, sizes, len(axes), groups or {}
+        self.cut = quadrature.CUT * self.sizes.range_factor
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(unknowns)})
         self.unknowns = set(unknowns)
@@ -217,23 +217,30 @@ class Evaluation:
 
     def _average(self, e: Average) -> Any:
         x, mean, deviation = e.variable, self.value(e.mean), jnp.sqrt(self.value(e.variance))
-        roots = kinks(e.body, x)
-        even = not roots and not e.focus and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
+        roots = breakpoints(e.body, x)
+        even = (
+            not roots and not e.localised and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
+        )
         along = partial(self._along, x)
-        if len(e.focus) > 2:
+        if len(e.localised) > 2:
             points, weights = integration.foci(
-                along, self.axes[x], self.rule, mean, deviation, [self.value(f) for f in e.focus]
+                along,
+                self.axes[x],
+                self.sizes,
+                mean,
+                deviation,
+                [self.value(f) for f in e.localised],
             )
-        elif e.focus:
-            points, weights = integration.focused(
-                along, self.rule, mean, deviation, *(self.value(f) for f in e.focus)
+        elif e.localised:
+            points, weights = integration.localised(
+                along, self.sizes, mean, deviation, *(self.value(f) for f in e.localised)
             )
         elif roots:
             points, weights = integration.panels(
-                along, self.axes[x], self.rule, mean, deviation, [self.value(r) for r in roots]
+                along, self.axes[x], self.sizes, mean, deviation, [self.value(r) for r in roots]
             )
         else:
-            nodes = quadrature.trapezoid_gaussian(self.rule.gaussian, bool(even), self.cut)
+            nodes = quadrature.trapezoid_gaussian(self.sizes.gaussian, bool(even), self.cut)
             points, weights = (
                 mean + deviation * self._along(x, nodes.points),
                 self._along(x, nodes.weights),
@@ -244,15 +251,15 @@ class Evaluation:
     def _below(self, lower: Any, upper: Any) -> Any:
         shape = [1] * self.ndim
         rows, columns = self.axes[upper], self.axes[lower]
-        matrix = quadrature.below(self.rule.gaussian)
+        matrix = quadrature.below(self.sizes.gaussian)
         shape[rows], shape[columns] = matrix.shape
         return jnp.asarray(matrix if rows < columns else matrix.T).reshape(shape)
 
     def _line(self, e: LineIntegral) -> Any:
         low, high = (self.value(p) for p in e.parameters)
-        margin = (self.rule.widen - 1) * (high - low) / 2
+        margin = (self.sizes.range_factor - 1) * (high - low) / 2
         low, high = low - margin, high + margin
-        nodes = quadrature.unit_trapezoid(self.rule.line)
+        nodes = quadrature.unit_trapezoid(self.sizes.line)
         points = low + (high - low) * self._along(e.variable, nodes.points)
         weights = (high - low) * self._along(e.variable, nodes.weights)
         return self._under(
@@ -265,7 +272,7 @@ class Evaluation:
     def _mellin(self, e: MellinIntegral) -> Any:
         contour, period = (self.value(p) for p in e.parameters)
         z, weights = quadrature.mellin(
-            self.rule.mellin, contour, self.rule.widen * jnp.reshape(period, ())
+            self.sizes.mellin, contour, self.sizes.range_factor * jnp.reshape(period, ())
         )
         points = self._along(e.variable, z)
         weights = self._along(e.variable, weights)
@@ -358,7 +365,7 @@ class Evaluation:
     # tokens and samples ---------------------------------------------------------------------------
 
     def _over_tokens(self, index: Any, count: Any, compute: Callable[[], Any]) -> Any:
-        size = self.rule.tokens if self.rule.tokens and not count.is_Integer else count
+        size = self.sizes.tokens if self.sizes.tokens and not count.is_Integer else count
         if not isinstance(size, int | sp.Integer):
             raise LoweringError(
                 f"the indexed sum over {index} = 1..{count} needs a number for {count}: it is an"
@@ -397,12 +404,12 @@ class Evaluation:
         ``SCRAMBLE``.
         """
         common, bases = e.parameters[1], e.parameters[2]
-        tokens, sample = self.rule.tokens, samples(e)
+        tokens, sample = self.sizes.tokens, samples(e)
         if tokens is None:
             raise LoweringError("the sampled route needs the number of tokens in its rule")
         dims = len(common) + tokens * len(bases)
         sets = quadrature.sobol_gaussian(
-            dims, self.rule.log2_samples, self.rule.scrambles, self.rule.seed
+            dims, self.sizes.log2_samples, self.sizes.scrambles, self.sizes.seed
         )
         points = jnp.asarray(sets)[jnp.asarray(self.env[SCRAMBLE], dtype=int)]
 
@@ -445,7 +452,7 @@ class Evaluation:
             moved = copy.copy(self)
             moved.env = self.env | {symbol: t[i] for i, symbol in enumerate(variables)}
             moved.memo, moved.shared, moved.write = {}, {}, False
-            values = planted.averages(law, nodes, self.rule, moved.scalar, self.env.get(SCRAMBLE))
+            values = planted.averages(law, nodes, self.sizes, moved.scalar, self.env.get(SCRAMBLE))
             return values, values
 
         here = jnp.array([self.env[v] for v in variables], dtype=jnp.result_type(float))

@@ -13,7 +13,7 @@ import numpy as np
 
 from solvers import quadrature
 
-from .node_sizes import Rule
+from .node_sizes import NodeSizes
 
 WIDEST = 100.0
 """A feature wider than this many deviations is none: the nodes are equidistant."""
@@ -29,15 +29,15 @@ def density(g: Any) -> Any:
 
 
 def panels(
-    along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, roots: list[Any]
+    along: Along, axis: int, sizes: NodeSizes, mean: Any, deviation: Any, roots: list[Any]
 ) -> tuple[Any, Any]:
     """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if
     deviation = 0.
     """
-    cut, nodes = quadrature.CUT * rule.widen, quadrature.gauss_legendre(rule.panel)
+    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.gauss_legendre(sizes.subinterval)
     unit = jnp.where(deviation > 0, deviation, 1.0)
-    kinks = (jnp.clip((r - mean) / unit, -cut, cut) for r in roots)
-    edges = jnp.broadcast_arrays(-cut, *kinks, cut)
+    breakpoints = (jnp.clip((r - mean) / unit, -cut, cut) for r in roots)
+    edges = jnp.broadcast_arrays(-cut, *breakpoints, cut)
     edges = jnp.sort(jnp.stack(edges), axis=0)
     panels = [(edges[i], edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
     points = jnp.concatenate([a + w * along(nodes.points) for a, w in panels], axis=axis)
@@ -45,13 +45,13 @@ def panels(
     return mean + deviation * points, lengths * density(points)
 
 
-def focused(
-    along: Along, rule: Rule, mean: Any, deviation: Any, centre: Any, width: Any
+def localised(
+    along: Along, sizes: NodeSizes, mean: Any, deviation: Any, centre: Any, width: Any
 ) -> tuple[Any, Any]:
     """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far
     from it.
     """
-    cut, nodes = quadrature.CUT * rule.widen, quadrature.unit_trapezoid(rule.focused)
+    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.unit_trapezoid(sizes.localised)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middle, width = (
         jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST),
@@ -65,12 +65,12 @@ def focused(
 
 
 def foci(
-    along: Along, axis: int, rule: Rule, mean: Any, deviation: Any, focus: list[Any]
+    along: Along, axis: int, sizes: NodeSizes, mean: Any, deviation: Any, focus: list[Any]
 ) -> tuple[Any, Any]:
     """The same for several features: between the middles of neighbours Gauss-Legendre in t around
     each.
     """
-    cut, nodes = quadrature.CUT * rule.widen, quadrature.gauss_legendre(rule.focused)
+    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.gauss_legendre(sizes.localised)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middles, widths = (jnp.stack(jnp.broadcast_arrays(*focus[i::2])) for i in (0, 1))
     order = jnp.argsort(middles, axis=0)
@@ -112,7 +112,7 @@ def matmul(left: jax.Array, right: jax.Array, axis: int) -> jax.Array:
     if jnp.iscomplexobj(a) and jnp.iscomplexobj(b):
         product = product - jnp.imag(a) @ jnp.imag(b)
     order = [*rows, *columns]
-    sizes = [left.shape[i] for i in rows] + [right.shape[i] for i in columns]
-    product = jnp.transpose(product.reshape(sizes), [order.index(i) for i in sorted(order)])
+    needed = [left.shape[i] for i in rows] + [right.shape[i] for i in columns]
+    product = jnp.transpose(product.reshape(needed), [order.index(i) for i in sorted(order)])
     shape = [max(left.shape[i], right.shape[i]) if i != axis else 1 for i in range(rank)]
     return product.reshape(shape)

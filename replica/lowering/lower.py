@@ -30,18 +30,20 @@ from ..errors import LoweringError
 from . import planted
 from .evaluate import SCRAMBLE, Evaluation
 from .functions import FUNCTIONS
-from .node_sizes import Rule
+from .node_sizes import NodeSizes
 
-__all__ = ["SCRAMBLE", "Lowered", "Rule", "function", "value_and_error"]
+__all__ = ["SCRAMBLE", "Lowered", "NodeSizes", "function", "value_and_error"]
 
 
 def function(
-    symbols: Sequence[sp.Symbol], expr: sp.Expr, rule: Rule | None = None
+    symbols: Sequence[sp.Symbol], expr: sp.Expr, sizes: NodeSizes | None = None
 ) -> Callable[..., jax.Array]:
     """A JAX function of arrays, one per symbol, broadcast against each other; it works under jit,
     grad and vmap.
     """
-    lowered = Lowered({"value": sp.sympify(expr)}, list(symbols), [], "expression", rule or Rule())
+    lowered = Lowered(
+        {"value": sp.sympify(expr)}, list(symbols), [], "expression", sizes or NodeSizes()
+    )
 
     def scalar(*values: jax.Array) -> jax.Array:
         return lowered.bind(
@@ -61,13 +63,16 @@ FLOOR = 1e-13
 
 
 def value_and_error(
-    symbols: Sequence[sp.Symbol], expr: sp.Expr, values: Sequence[Any], rule: Rule | None = None
+    symbols: Sequence[sp.Symbol],
+    expr: sp.Expr,
+    values: Sequence[Any],
+    sizes: NodeSizes | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """``expr`` at ``values`` (one array per symbol) and an estimate of its error from
     a finer rule.
     """
-    rule = rule or Rule()
-    value, finer = (function(symbols, expr, r)(*values) for r in (rule, rule.finer()))
+    sizes = sizes or NodeSizes()
+    value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.finer()))
     return value, SAFETY * jnp.abs(finer - value) + FLOOR * (1 + jnp.abs(value))
 
 
@@ -80,7 +85,7 @@ class Lowered:
     unknowns, controls : lists of symbols
     model : str
         Named in errors.
-    rule : Rule
+    sizes : NodeSizes
     """
 
     def __init__(
@@ -89,14 +94,14 @@ class Lowered:
         unknowns: Sequence[sp.Symbol],
         controls: Sequence[sp.Symbol],
         model: str,
-        rule: Rule,
+        sizes: NodeSizes,
     ) -> None:
         self.expressions = {name: stabilise(sp.sympify(e)) for name, e in expressions.items()}
-        self.unknowns, self.controls, self.model, self.rule = (
+        self.unknowns, self.controls, self.model, self.sizes = (
             list(unknowns),
             list(controls),
             model,
-            rule,
+            sizes,
         )
         _check(self.expressions, [*unknowns, *controls], model)
         self._groups = planted.groups(self.expressions)
@@ -117,7 +122,7 @@ class Lowered:
         shared: dict[Any, Any] = {}
         first = Evaluation(
             self._axes,
-            self.rule,
+            self.sizes,
             self.unknowns,
             x,
             controls,
@@ -132,7 +137,7 @@ class Lowered:
                 return values
             evaluation = Evaluation(
                 self._axes,
-                self.rule,
+                self.sizes,
                 self.unknowns,
                 x,
                 controls,
@@ -151,7 +156,7 @@ class Lowered:
         shared: dict[Any, Any] = {}
         evaluation = Evaluation(
             self._axes,
-            self.rule,
+            self.sizes,
             self.unknowns,
             x,
             controls,
@@ -169,7 +174,7 @@ class Lowered:
         """The values at x, given what is ``prepared``."""
         evaluation = Evaluation(
             self._axes,
-            self.rule,
+            self.sizes,
             self.unknowns,
             x,
             controls,

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Rule:
+class NodeSizes:
     """Sizes of the node sets.
 
     Attributes
     ----------
     gaussian, line, mellin : int
         Nodes of a smooth Gaussian average, of a line integral and of a Mellin integral.
-    panel, focused : int
-        Nodes per panel between kinks, and of a Gaussian average with a narrow feature.
-    widen : float
+    subinterval, localised : int
+        Nodes per subinterval between breakpoints, and of a Gaussian average with a narrow feature.
+    range_factor : float
         Factor on the ranges of integration (and the period of Mellin integrals), so that a finer
         rule also shows what a coarser one cuts off.
     log2_samples, scrambles, seed : int
@@ -31,42 +31,42 @@ class Rule:
     gaussian: int = 71
     line: int = 221
     mellin: int = 401
-    panel: int = 64
-    focused: int = 161
-    widen: float = 1.0
+    subinterval: int = 64
+    localised: int = 161
+    range_factor: float = 1.0
     log2_samples: int = 12
     scrambles: int = 8
     seed: int = 0
     tokens: int | None = None
     winner: int = 36
 
-    def finer(self) -> Rule:
-        """1.6 times as many nodes on wider ranges, and other samples: its difference from this rule
+    def finer(self) -> NodeSizes:
+        """1.6 times as many nodes on wider ranges, and other samples: its difference from these
         is the error estimate.
         """
         return replace(
             self.refined(),
-            widen=1.15 * self.widen,
+            range_factor=1.15 * self.range_factor,
             log2_samples=self.log2_samples,
             seed=self.seed + 1,
         )
 
-    def refined(self) -> Rule:
+    def refined(self) -> NodeSizes:
         """1.6 times as many nodes on the same ranges and four times as many samples: the next level
         of a solve.
         """
-        sizes = {
+        needed = {
             k: int(1.6 * getattr(self, k))
-            for k in ("gaussian", "line", "mellin", "panel", "focused")
+            for k in ("gaussian", "line", "mellin", "subinterval", "localised")
         }
-        return replace(self, **sizes, log2_samples=self.log2_samples + 2)
+        return replace(self, **needed, log2_samples=self.log2_samples + 2)
 
-    def at_least(self, sizes: Mapping[str, float]) -> Rule:
-        """This rule with sizes raised to ``sizes``, in steps of 1.25 so that few different programs
+    def at_least(self, needed: Mapping[str, float]) -> NodeSizes:
+        """These with sizes raised to ``needed``, in steps of 1.25 so that few different programs
         are compiled.
         """
         steps = {
             k: max(0, math.ceil(math.log(need / getattr(self, k)) / math.log(1.25)))
-            for k, need in sizes.items()
+            for k, need in needed.items()
         }
         return replace(self, **{k: math.ceil(getattr(self, k) * 1.25**n) for k, n in steps.items()})

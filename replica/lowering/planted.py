@@ -18,7 +18,7 @@ from equations.slr.planted_average import LogEvidence, PlantedAverage, Score, Sl
 from solvers.attention import location_law
 
 from ..errors import LoweringError
-from .node_sizes import Rule
+from .node_sizes import NodeSizes
 
 BLOCK = 2**19
 """Samples times tokens times nodes of a block."""
@@ -58,7 +58,11 @@ def groups(expressions: Mapping[str, sp.Expr]) -> Groups:
 
 
 def averages(
-    drawn: Law, nodes: Sequence[PlantedAverage], rule: Rule, scalar: Scalar, scramble: Any = None
+    drawn: Law,
+    nodes: Sequence[PlantedAverage],
+    sizes: NodeSizes,
+    scalar: Scalar,
+    scramble: Any = None,
 ) -> jax.Array:
     """The value of each of ``nodes`` over one of the scrambled sets, or over all of them;
     ``scalar`` evaluates the parameters of the law.
@@ -69,27 +73,27 @@ def averages(
     evidence, lengths = drawn
     (q_k, v_k), (q_v, width) = ([scalar(v) for v in pair] for pair in evidence.variances)
     nu, length = scalar(evidence.location.parameters[2]), evidence.location.parameters[3]
-    tokens = max((int(n) for n, _ in lengths), default=rule.tokens)
+    tokens = max((int(n) for n, _ in lengths), default=sizes.tokens)
     if tokens is None:
         raise LoweringError("a planted average needs the number of tokens in its rule")
-    if rule.log2_samples < halvings(len(lengths)):
+    if sizes.log2_samples < halvings(len(lengths)):
         raise LoweringError(
             f"a law of {len(lengths)} lengths needs log2_samples of at least"
             f" {halvings(len(lengths))} in its rule"
         )
     law = location_law.noise(v_k, nu)
-    points = location_law.base_points(tokens, rule.log2_samples, rule.scrambles, rule.seed)
+    points = location_law.base_points(tokens, sizes.log2_samples, sizes.scrambles, sizes.seed)
     size = 2 ** max(
         0,
         min(
-            rule.log2_samples - halvings(len(lengths)),
-            (BLOCK // (tokens * rule.winner)).bit_length() - 1,
+            sizes.log2_samples - halvings(len(lengths)),
+            (BLOCK // (tokens * sizes.winner)).bit_length() - 1,
         ),
     )
 
     def mean(count: jax.Array, blocks: location_law.Points) -> jax.Array:
         def of_block(part: location_law.Points) -> jax.Array:
-            samples = location_law.planted(part, count, law, q_k, q_v, width, rule.winner)
+            samples = location_law.planted(part, count, law, q_k, q_v, width, sizes.winner)
             return jnp.stack([_mean(node, samples) for node in nodes])
 
         return jnp.mean(jax.lax.map(of_block, blocks), axis=0)

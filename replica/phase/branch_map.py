@@ -18,7 +18,7 @@ from equations import Model
 from solvers import Status
 
 from ..errors import InputError
-from ..jobs.run import Work, opened, progress_bar
+from ..jobs.run import JobOptions, opened, progress_bar
 from ..models import resolve
 from ..sweeps.sweep import Grid, advance, prepared
 from ..theories.saddle_point import Settings
@@ -61,7 +61,7 @@ def run(
     over: Mapping[str, Any],
     controls: Mapping[str, Any],
     accuracy: float | None,
-    work: Work,
+    work: JobOptions,
 ) -> xr.Dataset:
     """The map over (second control, control), stored point by point.
 

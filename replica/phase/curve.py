@@ -17,11 +17,11 @@ from equations import Model
 from solvers import Status
 from solvers.continuation import Knot, correct, trace
 
-from ..lowering.lower import FLOOR, SAFETY, Lowered, Rule
+from ..lowering.lower import FLOOR, SAFETY, Lowered, NodeSizes
 from ..precision import double_precision
 from ..solve import COMPILER_OPTIONS
 from ..sweeps.dataset import metadata
-from ..theories.one_parameter import Line
+from ..theories.one_parameter import OneParameter
 from .thresholds import ACCURACY, NAMES, Search, search
 from .transition import TOL, Standing
 
@@ -64,7 +64,7 @@ def curve(
     *,
     within: tuple[float, float] | None = None,
     accuracy: float = ACCURACY,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     **controls: Any,
 ) -> xr.Dataset:
     """Every fixed point along one control that continuation comes by, through all folds, and the
@@ -154,7 +154,7 @@ def _after_fold(found: Search, fold: Knot) -> list[Knot]:
     return list(trace(line.field, fold, stop, line.room).knots[1:])
 
 
-def _filled(line: Line, knots: list[Knot], roles: list[int], bend: float) -> Piece:
+def _filled(line: OneParameter, knots: list[Knot], roles: list[int], bend: float) -> Piece:
     """The same with a point of the curve between each two whose tangents differ by more than
     ``bend`` (radians).
     """
@@ -178,7 +178,7 @@ def _filled(line: Line, knots: list[Knot], roles: list[int], bend: float) -> Pie
 
 @cache
 def observer(
-    model: Model, rule: Rule, names: tuple[str, ...]
+    model: Model, sizes: NodeSizes, names: tuple[str, ...]
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """Jitted: (controls, x) -> the named observables."""
     symbols = [q.symbol for q in model.controls]
@@ -187,7 +187,7 @@ def observer(
         [q.symbol for q in model.overlaps],
         symbols,
         model.name,
-        rule,
+        sizes,
     )
 
     def at(values: jax.Array, x: jax.Array) -> jax.Array:
@@ -198,11 +198,11 @@ def observer(
     return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
 
-def observed(line: Line, names: tuple[str, ...], u: np.ndarray) -> np.ndarray:
+def observed(line: OneParameter, names: tuple[str, ...], u: np.ndarray) -> np.ndarray:
     """The named observables at points u (m, n + 1) of a line, shape (m, names)."""
     if not names:
         return np.zeros((len(u), 0))
-    at = observer(line.model, line.rule, names)
+    at = observer(line.model, line.sizes, names)
 
     def one(x: np.ndarray, c: float) -> np.ndarray:
         values = [c if q.name == line.control else line.fixed[q.name] for q in line.model.controls]
@@ -232,14 +232,14 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
     radius = np.array([radius_of(s.slope) for s in here])
     residual = np.array([np.max(np.abs(s.update - p)) for s, p in zip(here, x, strict=True)])
     stable = radius < 1 + MARGINAL * (points.role != BETWEEN)
-    judged = [
+    classify = [
         (~finite, Status.NON_FINITE),
         (np.isnan(radius), Status.BOUNDARY),
         (errors > accuracy, Status.UNRESOLVED),
         (~stable, Status.NOT_STABLE),
     ]
     status = np.select(
-        [where for where, _ in judged], [s.code for _, s in judged], Status.SUCCESSFUL.code
+        [where for where, _ in classify], [s.code for _, s in classify], Status.SUCCESSFUL.code
     ).astype(np.int16)
     variables |= {
         "spectral_radius": ("point", radius, {"long_name": "spectral radius of dF/dx"}),
@@ -273,12 +273,14 @@ def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
         "complete": True,
     }
     return xr.Dataset(
-        variables, {"point": np.arange(len(c))}, metadata(line.model, line.fixed, line.rule) | attrs
+        variables,
+        {"point": np.arange(len(c))},
+        metadata(line.model, line.fixed, line.sizes) | attrs,
     )
 
 
 def _columns(
-    line: Line, u: np.ndarray, c: np.ndarray
+    line: OneParameter, u: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]]:
     """The largest error of each point's overlaps, and name -> values, errors, labels."""
     model, fine = line.model, line.finer()

@@ -20,13 +20,13 @@ from solvers.continuation import steepest
 from ..errors import InputError, SolveError
 from ..files.store import Name
 from ..inputs import number
-from ..jobs.run import Work, gathered, opened, progress_bar
-from ..lowering.lower import SAFETY, Rule
+from ..jobs.run import JobOptions, gathered, opened, progress_bar
+from ..lowering.lower import SAFETY, NodeSizes
 from ..sweeps.dataset import metadata
-from ..theories.one_parameter import Line
+from ..theories.one_parameter import OneParameter
 from . import branch_map
 from .risk_map import Profile, mapped, profile, stacked, unstacked
-from .thresholds import ACCURACY, NAMES, Thresholds, checked, search, span, starting_rule
+from .thresholds import ACCURACY, NAMES, Thresholds, checked, search, span, starting_sizes
 from .transition import s_curve
 
 CLOSE = 1e-3
@@ -57,7 +57,7 @@ def phase_diagram(
     over: Mapping[str, Any],
     within: tuple[float, float] | None = None,
     accuracy: float | None = None,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     tricritical: bool = True,
     grid: Any = None,
     progress: bool | None = None,
@@ -111,7 +111,7 @@ def phase_diagram(
         accuracy,
         nodes,
         tricritical,
-        Work(file, resume, force, dask, progress),
+        JobOptions(file, resume, force, dask, progress),
         grid,
     )
 
@@ -139,7 +139,7 @@ def solve_column(
     control: str,
     within: tuple[float, float],
     accuracy: float,
-    nodes: Rule | None,
+    nodes: NodeSizes | None,
 ) -> Found | str:
     """The thresholds of a column and the curve they were read off, or why there are none."""
     try:
@@ -158,9 +158,9 @@ def run(
     controls: Mapping[str, Any],
     within: tuple[float, float] | None,
     accuracy: float | None,
-    nodes: Rule | None,
+    nodes: NodeSizes | None,
     tricritical: bool,
-    work: Work,
+    work: JobOptions,
     grid: Any = None,
 ) -> xr.Dataset:
     """What ``phase_diagram`` does."""
@@ -262,7 +262,7 @@ def _closings(
     fixed: dict[str, float],
     within: tuple[float, float],
     accuracy: float,
-    rule: Rule | None,
+    sizes: NodeSizes | None,
 ) -> list[dict[str, float]]:
     """The cusp where both spinodals merge, for each pair of neighbouring columns of which one has a
     fold pair.
@@ -273,7 +273,7 @@ def _closings(
         kinds = {r.thresholds.transition for r in (results[i], results[j]) if isinstance(r, Found)}
         if kinds == {"none", "first-order"}:
             point = cusp(
-                model, control, name, (columns[i], columns[j]), fixed, within, accuracy, rule
+                model, control, name, (columns[i], columns[j]), fixed, within, accuracy, sizes
             )
             found += [point] if point else []
     return found
@@ -287,7 +287,7 @@ def cusp(
     fixed: dict[str, float],
     within: tuple[float, float],
     accuracy: float = 1e-6,
-    rule: Rule | None = None,
+    sizes: NodeSizes | None = None,
 ) -> dict[str, float] | None:
     """The point where the two folds along ``control`` merge, ``name`` between two values; None if
     it is not there.
@@ -295,12 +295,12 @@ def cusp(
     Along the curve of fixed points the least tangent component of the control is negative with
     folds, positive without, and smooth in ``name``: its zero is the cusp.
     """
-    rule = rule or starting_rule(
+    sizes = sizes or starting_sizes(
         model, accuracy, *({**fixed, name: end, control: within[1]} for end in between)
     )
 
-    def least(value: float, rule: Rule) -> tuple[float, float]:
-        line = Line(model, rule, control, {**fixed, name: value})
+    def least(value: float, sizes: NodeSizes) -> tuple[float, float]:
+        line = OneParameter(model, sizes, control, {**fixed, name: value})
         ends = within if line.sign > 0 else within[::-1]
         knot = steepest(line.field, s_curve(line, *ends))[1]
         return float(knot.tangent[-1]), line.value(knot.u[-1])
@@ -308,18 +308,18 @@ def cusp(
     point = None
     try:
         for _ in range(2):
-            found = _zero(least, between, rule)
+            found = _zero(least, between, sizes)
             if found is None:
                 break
             place, error = found
-            point = {name: place, control: least(place, rule)[1], f"error_{name}": error}
+            point = {name: place, control: least(place, sizes)[1], f"error_{name}": error}
             if error <= max(accuracy, CLOSE * abs(place)):
                 break
             # A finer rule, nearby (but never beyond the columns between which the hard phase
             # closes).
-            between, rule = (
+            between, sizes = (
                 (max(between[0], place - 3 * error), min(between[1], place + 3 * error)),
-                rule.refined(),
+                sizes.refined(),
             )
     except SolveError:
         return None
@@ -327,19 +327,21 @@ def cusp(
 
 
 def _zero(
-    least: Callable[[float, Rule], tuple[float, float]], between: tuple[float, float], rule: Rule
+    least: Callable[[float, NodeSizes], tuple[float, float]],
+    between: tuple[float, float],
+    sizes: NodeSizes,
 ) -> tuple[float, float] | None:
     """Zero of ``least`` and its error: the shift under a finer rule, and the tolerance of the
     search.
     """
-    if least(between[0], rule)[0] * least(between[1], rule)[0] >= 0:
+    if least(between[0], sizes)[0] * least(between[1], sizes)[0] >= 0:
         return None
     width = between[1] - between[0]
-    place: float = brentq(lambda v: least(v, rule)[0], *between, xtol=1e-6 * width, rtol=1e-9)  # type: ignore[assignment]
-    rate = (least(place + 1e-3 * width, rule)[0] - least(place - 1e-3 * width, rule)[0]) / (
+    place: float = brentq(lambda v: least(v, sizes)[0], *between, xtol=1e-6 * width, rtol=1e-9)  # type: ignore[assignment]
+    rate = (least(place + 1e-3 * width, sizes)[0] - least(place - 1e-3 * width, sizes)[0]) / (
         2e-3 * width
     )
-    shift = SAFETY * abs(least(place, rule.finer())[0] - least(place, rule)[0])
+    shift = SAFETY * abs(least(place, sizes.finer())[0] - least(place, sizes)[0])
     return float(place), shift / abs(rate) + 1e-6 * width
 
 

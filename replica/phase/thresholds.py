@@ -12,11 +12,11 @@ from equations import Model
 
 from ..errors import InputError
 from ..inputs import nearest, number, printable
-from ..lowering.lower import Rule
+from ..lowering.lower import NodeSizes
 from ..models import built as chosen
 from ..models import resolve
-from ..solve import MAX_LEVEL, default_rule
-from ..theories.one_parameter import Line
+from ..solve import MAX_LEVEL, default_sizes
+from ..theories.one_parameter import OneParameter
 from .transition import Transition, crossing, find_transition
 
 WITHIN = (1e-3, 1e3)
@@ -92,7 +92,7 @@ def thresholds(
     *,
     within: tuple[float, float] | None = None,
     accuracy: float = ACCURACY,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     **controls: Any,
 ) -> Thresholds:
     """Every threshold of a model along one control.
@@ -136,7 +136,7 @@ class Search(NamedTuple):
     """
 
     thresholds: Thresholds
-    line: Line
+    line: OneParameter
     found: Transition
     ends: tuple[float, float]
 
@@ -146,7 +146,7 @@ def search(
     control: str,
     within: tuple[float, float] | None,
     accuracy: float,
-    nodes: Rule | None,
+    nodes: NodeSizes | None,
     controls: dict[str, Any],
 ) -> Search:
     """What ``thresholds`` does."""
@@ -160,31 +160,32 @@ def search(
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
     accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
-    rule = nodes or starting_rule(
+    sizes = nodes or starting_sizes(
         built, accuracy, *({**fixed, control: end} for end in (low, high))
     )
     for level in range(MAX_LEVEL + 1):
-        line = Line(built, rule, control, fixed)
+        line = OneParameter(built, sizes, control, fixed)
         ends = (low, high) if line.sign > 0 else (high, low)
         found = find_transition(line, *ends)
         result = _summary(line, found, ends, level)
         if all(e is None or e <= accuracy for e in result.error.values()):
             break
-        rule = rule.refined()
+        sizes = sizes.refined()
     return Search(result, line, found, ends)
 
 
-def starting_rule(model: Model, accuracy: float, *points: dict[str, float]) -> Rule:
+def starting_sizes(model: Model, accuracy: float, *points: dict[str, float]) -> NodeSizes:
     """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the
     error estimate decides if they do).
     """
-    rule = default_rule(model, *points)
+    sizes = default_sizes(model, *points)
     if accuracy < LOOSE and not model.scrambled:
-        return rule
-    sizes = {
-        n: int(getattr(rule, n) / 1.6) for n in ("gaussian", "line", "mellin", "panel", "focused")
+        return sizes
+    needed = {
+        n: int(getattr(sizes, n) / 1.6)
+        for n in ("gaussian", "line", "mellin", "subinterval", "localised")
     }
-    return replace(rule, **sizes, log2_samples=rule.log2_samples - 2)
+    return replace(sizes, **needed, log2_samples=sizes.log2_samples - 2)
 
 
 def checked(
@@ -230,7 +231,9 @@ def span(model: Model, control: str, within: tuple[float, float] | None) -> tupl
     return low, high
 
 
-def _summary(line: Line, found: Transition, ends: tuple[float, float], level: int) -> Thresholds:
+def _summary(
+    line: OneParameter, found: Transition, ends: tuple[float, float], level: int
+) -> Thresholds:
     equal = found.disappears if found.continuous else crossing(line, found, *ends)
     within = min(ends), max(ends)
     limits = dict(zip(NAMES, (found.appears, equal, found.disappears), strict=True))

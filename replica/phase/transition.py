@@ -31,7 +31,7 @@ from solvers.continuation import (
 from ..errors import SolveError
 from ..lowering.lower import FLOOR
 from ..solve import start_vector
-from ..theories.one_parameter import Line, Slice
+from ..theories.one_parameter import Linearisation, OneParameter
 
 TOL = 1e-10
 FLAT = 0.3
@@ -66,7 +66,7 @@ class Standing:
 class Stretch:
     """A stretch of the traced curve along which the control is monotone."""
 
-    line: Line
+    line: OneParameter
     knots: tuple[Knot, ...]
 
     def at(self, c: float) -> np.ndarray:
@@ -84,7 +84,7 @@ class Best:
     the informed one, if folds leave more than one.
     """
 
-    line: Line
+    line: OneParameter
     stretches: tuple[Stretch, ...]
 
     def at(self, c: float) -> np.ndarray:
@@ -130,7 +130,7 @@ class Transition:
     folds: tuple[Limit, ...] = ()
 
 
-def find_transition(line: Line, low: float, high: float) -> Transition:
+def find_transition(line: OneParameter, low: float, high: float) -> Transition:
     """Search from ``low`` (the end with less information) to ``high`` for the ends of the
     uninformed and the informed branch.
     """
@@ -140,7 +140,7 @@ def find_transition(line: Line, low: float, high: float) -> Transition:
     return _from_curve(line, low, high)
 
 
-def is_standing(line: Line, x: np.ndarray, low: float, high: float) -> bool:
+def is_standing(line: OneParameter, x: np.ndarray, low: float, high: float) -> bool:
     """Whether x is a fixed point at both ends and in between."""
     between = line.value((line.level(low) + line.level(high)) / 2)
     return all(
@@ -148,7 +148,7 @@ def is_standing(line: Line, x: np.ndarray, low: float, high: float) -> bool:
     )
 
 
-def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | None:
+def crossing(line: OneParameter, pair: Transition, low: float, high: float) -> Limit | None:
     """Where both branches have the same free energy; None if one of them is the better
     throughout.
     """
@@ -185,7 +185,7 @@ def crossing(line: Line, pair: Transition, low: float, high: float) -> Limit | N
     return Limit(c, _crossing_error(line, c, informed.at(c), uninformed.at(c)))
 
 
-def _crossing_error(line: Line, c: float, *points: np.ndarray) -> float:
+def _crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
     """Error of Phi (stationary in x, so at the same x) over the difference of dPhi/dc."""
     here = [line.at(x, c) for x in points]
     unstable = [s for s in here if _radius(s) > 1 + SAME]
@@ -201,11 +201,11 @@ def _crossing_error(line: Line, c: float, *points: np.ndarray) -> float:
         defect = sum(
             line.uncertainty(lambda at, x=x: float(at.at(x, c).free_energy)) + FLOOR for x in points
         )
-    pull = abs(float(here[0].pull - here[1].pull))
-    return float(defect) / pull + 1e-11 * c
+    dPhi_dc = abs(float(here[0].dPhi_dc - here[1].dPhi_dc))
+    return float(defect) / dPhi_dc + 1e-11 * c
 
 
-def _radius(point: Slice) -> float:
+def _radius(point: Linearisation) -> float:
     return (
         float(np.max(np.abs(np.linalg.eigvals(point.slope))))
         if np.all(np.isfinite(point.slope))
@@ -216,7 +216,7 @@ def _radius(point: Slice) -> float:
 # first order: the curve from the uninformed point ------------------------------------------------
 
 
-def _from_curve(line: Line, low: float, high: float) -> Transition:
+def _from_curve(line: OneParameter, low: float, high: float) -> Transition:
     curve = unfolded(line, s_curve(line, low, high))
     turns = curve.turns()
     folds = [fold_at(line, curve, i) for i in turns]
@@ -246,7 +246,7 @@ def _from_curve(line: Line, low: float, high: float) -> Transition:
     return Transition(uninformed, informed, appears, disappears, pieces=(piece,), folds=limits)
 
 
-def _below(line: Line, curve: Curve, folds: Sequence[Knot]) -> Branch:
+def _below(line: OneParameter, curve: Curve, folds: Sequence[Knot]) -> Branch:
     """The stretches with growing control before the last fold: the uninformed branch, and others if
     there are more than two folds.
     """
@@ -276,7 +276,7 @@ def _joined(limits: tuple[Limit, ...], one: Limit | None) -> tuple[Limit, ...]:
     return limits if one is None else (*limits, one)
 
 
-def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> Curve:
+def s_curve(line: OneParameter, low: float, high: float, steps: Steps | None = None) -> Curve:
     """The curve of fixed points from the uninformed point at ``low``, stable and unstable parts.
 
     It ends outside the range, at perfect recovery, or well past its folds where the informed start
@@ -300,8 +300,10 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
             or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond
         ):
             return False
-        settled = line.settle(informed, line.value(t), tol=1e-5)
-        knot = None if settled is None else at_level(line.field, line.place(settled, t), TOL)
+        solve_start = line.settle(informed, line.value(t), tol=1e-5)
+        knot = (
+            None if solve_start is None else at_level(line.field, line.place(solve_start, t), TOL)
+        )
         return knot is not None and bool(np.max(np.abs(line.overlaps(knot.u) - x)) < SAME)
 
     curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
@@ -314,7 +316,7 @@ def s_curve(line: Line, low: float, high: float, steps: Steps | None = None) -> 
     return curve
 
 
-def unfolded(line: Line, curve: Curve) -> Curve:
+def unfolded(line: OneParameter, curve: Curve) -> Curve:
     """The curve with a knot on a fold pair that lies between two knots, if there is one."""
     if curve.turns() or min(k.tangent[-1] for k in curve.knots) > FLAT:
         return curve
@@ -326,7 +328,7 @@ def unfolded(line: Line, curve: Curve) -> Curve:
     )
 
 
-def fold_at(line: Line, curve: Curve, i: int) -> tuple[Knot, Limit]:
+def fold_at(line: OneParameter, curve: Curve, i: int) -> tuple[Knot, Limit]:
     """The fold between knots i and i + 1, with the shift of its control value under a finer rule as
     its error.
     """
@@ -344,7 +346,7 @@ def fold_at(line: Line, curve: Curve, i: int) -> tuple[Knot, Limit]:
     return knot, Limit(value, shift * (value if line.logarithmic else 1.0) + FLOOR)
 
 
-def _without_fold(line: Line, curve: Curve, low: float, high: float) -> Transition:
+def _without_fold(line: OneParameter, curve: Curve, low: float, high: float) -> Transition:
     """The uninformed branch goes on to ``high``: is the informed one another?"""
     uninformed = Stretch(line, curve.knots)
     x = line.settle(_start(line, "informed", high), high)
@@ -364,11 +366,11 @@ def _without_fold(line: Line, curve: Curve, low: float, high: float) -> Transiti
     )
 
 
-def _start(line: Line, name: str, c: float) -> np.ndarray:
+def _start(line: OneParameter, name: str, c: float) -> np.ndarray:
     return start_vector(line.model, line.model.starts[name], {**line.fixed, line.control: c})
 
 
-def _settled_knot(line: Line, start: str, c: float) -> Knot:
+def _settled_knot(line: OneParameter, start: str, c: float) -> Knot:
     x = line.settle(_start(line, start, c), c)
     knot = None if x is None else at_level(line.field, line.place(x, line.level(c)), TOL)
     if knot is None:
@@ -382,7 +384,7 @@ def _settled_knot(line: Line, start: str, c: float) -> Knot:
 
 
 def _informed_from_above(
-    line: Line, low: float, high: float, also: Callable[[Knot], bool] = lambda _: False
+    line: OneParameter, low: float, high: float, also: Callable[[Knot], bool] = lambda _: False
 ) -> tuple[Branch, Limit | None]:
     """The informed branch from ``high`` down to its fold, to ``low``, or to where
     ``also`` holds.
@@ -411,7 +413,7 @@ def _informed_from_above(
     return Stretch(line, curve.knots), None
 
 
-def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transition:
+def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) -> Transition:
     """A trivial branch x, which ends where it loses stability."""
     trivial = Standing(x)
     start = line.settle(_start(line, "informed", high), high)
@@ -446,7 +448,7 @@ def _from_trivial(line: Line, x: np.ndarray, low: float, high: float) -> Transit
     )
 
 
-def _instability(line: Line, x: np.ndarray, low: float, high: float) -> Limit | None:
+def _instability(line: OneParameter, x: np.ndarray, low: float, high: float) -> Limit | None:
     """Where the spectral radius of dF/dx at the trivial branch crosses 1."""
     radius = lambda t: _radius(line.at(x, line.value(t)))  # noqa: E731
     ends = line.level(low), line.level(high)

@@ -14,7 +14,7 @@ from equations import Model
 from equations.calculus.envelope import PRESENT, MoreauEnvelope, linear_predictor
 
 from ..lowering.evaluate import Evaluation
-from ..lowering.node_sizes import Rule
+from ..lowering.node_sizes import NodeSizes
 
 Attention = Callable[..., jax.Array]
 """(chi, present) -> sigma(chi), all of shape (L, N); ``present`` (``data.Data``) may be left out at
@@ -32,7 +32,13 @@ def attention(model: Model, values: Mapping[str, float], tokens: int) -> Attenti
 
     def sigma(chi: jax.Array, present: jax.Array | None = None) -> jax.Array:
         e = Evaluation(
-            {index: 0, SAMPLE: 1}, Rule(tokens=tokens), [], jnp.zeros(0), controls, {}, write=False
+            {index: 0, SAMPLE: 1},
+            NodeSizes(tokens=tokens),
+            [],
+            jnp.zeros(0),
+            controls,
+            {},
+            write=False,
         )
         e.env |= {
             sp.Indexed(key, index): chi,

@@ -21,9 +21,9 @@ import numpy as np
 from equations import Model
 from solvers import Status
 
-from ..lowering.lower import Rule
+from ..lowering.lower import NodeSizes
 from ..precision import double_precision
-from ..solve import COMPILER_OPTIONS, MAX_LEVEL, judged, settled, start_vector
+from ..solve import COMPILER_OPTIONS, MAX_LEVEL, classify, solve_start, start_vector
 from ..theories.saddle_point import Point, Settings, point_solver
 
 FEWEST, MOST, LINES = 32, 128, 32
@@ -122,33 +122,33 @@ def solve_column(
     done: Callable[[int], None],
     *,
     settings: Settings,
-    rule: Rule,
+    sizes: NodeSizes,
     warm: bool,
 ) -> tuple[Point, np.ndarray]:
     """The points (lines, points) of a column, judged, and their levels; ``done`` hears how many
     points were finished.
     """
     if model.path != "compiled":
-        return _settled_lines(model, column.lines, settings, rule, warm, done)
+        return _settled_lines(model, column.lines, settings, sizes, warm, done)
     rows = np.minimum(
         np.arange(column.size), len(column.where) - 1
     )  # a short column repeats its last line
     starts, controls = (a[rows] for a in column.lines)
     with double_precision():  # the setting is per thread
-        solved = _line_solver(model, rule, settings, warm)(
+        solved = _line_solver(model, sizes, settings, warm)(
             jnp.asarray(starts), jnp.asarray(controls)
         )
     points = jax.tree.map(lambda a: np.asarray(a)[: len(column.where)], solved)
     with _REFINING:
-        result = _refined(model, points, column.lines, settings, rule)
+        result = _refined(model, points, column.lines, settings, sizes)
     done(column.points)
     return result
 
 
 @cache
-def _line_solver(model: Model, rule: Rule, settings: Settings, warm: bool) -> Any:
+def _line_solver(model: Model, sizes: NodeSizes, settings: Settings, warm: bool) -> Any:
     """Jitted: lines (starts, controls) -> Points, lines one after the other."""
-    solve = point_solver(model, rule, settings)
+    solve = point_solver(model, sizes, settings)
 
     def line(start_and_controls: tuple[jax.Array, jax.Array]) -> Point:
         starts, controls = start_and_controls
@@ -173,7 +173,7 @@ def _settled_lines(
     model: Model,
     lines: Lines,
     settings: Settings,
-    rule: Rule,
+    sizes: NodeSizes,
     warm: bool,
     done: Callable[[int], None],
 ) -> tuple[Point, np.ndarray]:
@@ -185,8 +185,8 @@ def _settled_lines(
             points: list[Point] = []
             for j in range(starts.shape[1]):
                 follow = warm and points and Status.of(int(points[-1].status)).is_point
-                point, levels[i, j] = settled(
-                    model, points[-1].x if follow else starts[i, j], controls[i, j], settings, rule
+                point, levels[i, j] = solve_start(
+                    model, points[-1].x if follow else starts[i, j], controls[i, j], settings, sizes
                 )
                 points.append(point)
                 done(1)
@@ -195,7 +195,7 @@ def _settled_lines(
 
 
 def _refined(
-    model: Model, points: Point, lines: Lines, settings: Settings, rule: Rule
+    model: Model, points: Point, lines: Lines, settings: Settings, sizes: NodeSizes
 ) -> tuple[Point, np.ndarray]:
     """Judge every point; solve the unresolved ones again with finer rules."""
     starts, controls = lines
@@ -203,10 +203,10 @@ def _refined(
     fields = [np.array(a) for a in points]
     with double_precision():
         for at in np.ndindex(*levels.shape):
-            point = judged(model, Point(*(f[at] for f in fields)), settings)
+            point = classify(model, Point(*(f[at] for f in fields)), settings)
             if Status.of(int(point.status)) is Status.UNRESOLVED and MAX_LEVEL > 0:
-                point, extra = settled(
-                    model, starts[at], controls[at], settings, rule.refined(), MAX_LEVEL - 1
+                point, extra = solve_start(
+                    model, starts[at], controls[at], settings, sizes.refined(), MAX_LEVEL - 1
                 )
                 levels[at] = extra + 1
             for f, value in zip(fields, point, strict=True):

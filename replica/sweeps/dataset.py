@@ -14,7 +14,7 @@ from equations import Model
 from solvers import Status
 
 from ..files.store import versions
-from ..lowering.node_sizes import Rule
+from ..lowering.node_sizes import NodeSizes
 from ..solution import Solution
 from ..theories.saddle_point import Point, Settings
 from .columns import Column
@@ -87,7 +87,7 @@ def blank(
     axes: dict[str, np.ndarray],
     fixed: dict[str, float],
     settings: Settings,
-    rule: Rule,
+    sizes: NodeSizes,
     **attrs: Any,
 ) -> xr.Dataset:
     """The dataset of a sweep of which no column is computed: NaN, and the status that says so."""
@@ -104,7 +104,9 @@ def blank(
     }
     coords["branch"] = ("branch", list(model.starts))
     return xr.Dataset(
-        variables, coords, metadata(model, fixed, rule) | {"settings": dict(vars(settings))} | attrs
+        variables,
+        coords,
+        metadata(model, fixed, sizes) | {"settings": dict(vars(settings))} | attrs,
     )
 
 
@@ -131,7 +133,9 @@ def _where(dataset: xr.Dataset, column: Column) -> tuple[Any, ...]:
     return (*np.unravel_index(column.where, dataset["status"].shape[:-1]), column.branch)
 
 
-def metadata(model: Model, fixed: dict[str, float], rule: Rule | None = None) -> dict[str, Any]:
+def metadata(
+    model: Model, fixed: dict[str, float], sizes: NodeSizes | None = None
+) -> dict[str, Any]:
     """What a file says about where its numbers come from."""
     terms = (model.prior, model.coupling, model.channel, *model.observables.values())
     source = (
@@ -145,7 +149,7 @@ def metadata(model: Model, fixed: dict[str, float], rule: Rule | None = None) ->
         "options": dict(model.options),
         "controls": fixed,
         "best": model.best,
-        "nodes": None if rule is None else dict(vars(rule)),
+        "nodes": None if sizes is None else dict(vars(sizes)),
         "equations": hashlib.sha256("\n".join(map(str, terms)).encode()).hexdigest()[:16],
         "sources": list(model.sources),
         "starts": {k: {n: str(v) for n, v in start.items()} for k, start in model.starts.items()},

@@ -29,8 +29,8 @@ from solvers import Status
 from ..errors import InputError
 from ..files.store import Name
 from ..inputs import nearest, number
-from ..jobs.run import Work, gathered, opened, progress_bar
-from ..lowering.node_sizes import Rule
+from ..jobs.run import JobOptions, gathered, opened, progress_bar
+from ..lowering.node_sizes import NodeSizes
 from ..models import built, resolve
 from ..precision import double_precision
 from ..solution import Branch, Solution
@@ -140,7 +140,7 @@ def optimise(
             start or {},
             settings,
             controls,
-            Work(file, resume, force, dask, progress),
+            JobOptions(file, resume, force, dask, progress),
         )
     if file is not None:
         raise InputError(
@@ -216,7 +216,7 @@ def run(
     start: Mapping[str, float],
     settings: Settings,
     controls: Mapping[str, Any],
-    work: Work,
+    work: JobOptions,
 ) -> xr.Dataset:
     """What ``optimise`` does with ``along``."""
     name = model if isinstance(model, str) else None
@@ -263,7 +263,7 @@ def _blank(
 ) -> xr.Dataset:
     """The dataset of which nothing is computed yet."""
     empty = (
-        blank(model, axes, fixed, settings, Rule(), optimised=begin, minimised=observable)
+        blank(model, axes, fixed, settings, NodeSizes(), optimised=begin, minimised=observable)
         .isel(branch=[0])
         .assign_coords(branch=["best"])
     )
@@ -367,7 +367,7 @@ class _Objective:
         if end.status is not Status.SUCCESSFUL:
             raise _Stopped(end.status)
         self.x = end.x
-        return ensemble.tuned(end.x, end.state, self.observable, self.basis(t))
+        return ensemble.observable_gradient(end.x, end.state, self.observable, self.basis(t))
 
     def basis(self, t: np.ndarray) -> np.ndarray:
         """d controls / d t, one row per entry of t."""
@@ -489,7 +489,7 @@ def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.nda
     except _Stopped:
         return np.full(len(t), np.nan)
     ensemble = ensemble_at(goal.model, goal.controls(t), FIRST_LEVEL + branch.level)
-    slope = ensemble.tuned(
+    slope = ensemble.observable_gradient(
         x, ensemble.search(x, ensemble.unknown()), goal.observable, goal.basis(t)
     )[1]
     curvature = (curvature + curvature.T) / 2

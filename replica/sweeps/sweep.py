@@ -22,10 +22,10 @@ from solvers import Status
 from ..errors import InputError
 from ..files.store import Name
 from ..inputs import assignments, nearest, number
-from ..jobs.run import Bar, Work, gathered, opened, progress_bar
-from ..lowering.node_sizes import Rule
+from ..jobs.run import Bar, JobOptions, gathered, opened, progress_bar
+from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
-from ..solve import check, completed, default_rule
+from ..solve import check, completed, default_sizes
 from ..theories.saddle_point import Settings
 from .columns import Column, columns, solve_column
 from .dataset import blank, failures, fill, statuses
@@ -69,7 +69,7 @@ def sweep(
     over: Mapping[str, Any],
     settings: Settings | None = None,
     warm: str | None = None,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
     progress: bool | None = None,
     file: Name | None = None,
     resume: bool = False,
@@ -122,7 +122,7 @@ def sweep(
         settings or Settings(),
         warm,
         nodes,
-        Work(file, resume, force, dask, progress),
+        JobOptions(file, resume, force, dask, progress),
     )
 
 
@@ -135,7 +135,7 @@ class Grid:
     axes: dict[str, np.ndarray]
     fixed: dict[str, float]
     settings: Settings
-    rule: Rule
+    sizes: NodeSizes
     warm: str | None
     directions: dict[str, int]
     columns: list[Column]
@@ -147,7 +147,7 @@ class Grid:
             self.axes,
             self.fixed,
             self.settings,
-            self.rule,
+            self.sizes,
             warm=self.warm,
             directions=self.directions,
         )
@@ -167,8 +167,8 @@ def run(
     controls: Mapping[str, Any],
     settings: Settings,
     warm: str | None,
-    nodes: Rule | None,
-    work: Work,
+    nodes: NodeSizes | None,
+    work: JobOptions,
 ) -> xr.Dataset:
     """What ``sweep`` does."""
     grid = prepared(model, over, controls, settings, warm, nodes)
@@ -191,7 +191,7 @@ def prepared(
     controls: Mapping[str, Any],
     settings: Settings,
     warm: str | None = None,
-    nodes: Rule | None = None,
+    nodes: NodeSizes | None = None,
 ) -> Grid:
     """The checked grid of a sweep."""
     check(settings)
@@ -212,7 +212,7 @@ def prepared(
     )
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
-    rule = nodes or default_rule(built, *_corners(axes, fixed))
+    sizes = nodes or default_sizes(built, *_corners(axes, fixed))
     cut = columns(built, axes, fixed, warm, directions)
     return Grid(
         built,
@@ -220,7 +220,7 @@ def prepared(
         axes,
         fixed,
         settings,
-        rule,
+        sizes,
         warm,
         directions,
         cut,
@@ -238,7 +238,9 @@ def advance(
         return failures(statuses(dataset, grid.columns[i]))
 
     threads = 2 if grid.model.path == "compiled" else 1
-    job = partial(solve_column, settings=grid.settings, rule=grid.rule, warm=grid.warm is not None)
+    job = partial(
+        solve_column, settings=grid.settings, sizes=grid.sizes, warm=grid.warm is not None
+    )
     bar.failed(failures(dataset["status"].values))
     gathered(client, job, grid.model, grid.name, grid.pending(dataset), bar, put, threads)
 

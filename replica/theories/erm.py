@@ -26,7 +26,7 @@ from solvers import Status, propagate
 from solvers.attention.data import Samples, random_length
 from solvers.warm_start import Ended, warm_fixed_point
 
-from .erm_samples import Ensemble, Minima
+from .erm_samples import Minima, SampleMap
 from .saddle_point import FLOOR, Point, Settings
 
 SETS = 8
@@ -63,7 +63,7 @@ def samples_of(model: Model, c: np.ndarray, level: int) -> Samples:
     return samples(length_law(model, c), model.options["rule"], float(nu), level)
 
 
-def settle_starts(
+def solve_starts(
     model: Model, starts: dict[str, np.ndarray], c: np.ndarray, settings: Settings
 ) -> list[tuple[str, Point, int]]:
     """Every start as (name, judged point, level). Starts that meet on the first level are refined
@@ -81,7 +81,9 @@ def settle_starts(
     return results
 
 
-def settle(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
+def solve_start(
+    model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings
+) -> tuple[Point, int]:
     """One branch, judged, and how often its samples were doubled."""
     return _refined(model, _at_level(model, x0, c, settings, FIRST_LEVEL), c, settings)
 
@@ -98,11 +100,11 @@ def _at_level(model: Model, x0: np.ndarray, c: np.ndarray, settings: Settings, l
     return _point(ensemble, end, minima)
 
 
-def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> Ensemble:
+def ensemble_at(model: Model, c: np.ndarray, level: int = FIRST_LEVEL) -> SampleMap:
     """The map on 2**level samples per set, in pieces of one shape on every level
     (compiled once).
     """
-    return Ensemble(model, samples_of(model, c, level), 2 ** (level - FIRST_LEVEL), c)
+    return SampleMap(model, samples_of(model, c, level), 2 ** (level - FIRST_LEVEL), c)
 
 
 def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> tuple[Point, int]:
@@ -120,7 +122,7 @@ def _refined(model: Model, point: Point, c: np.ndarray, settings: Settings) -> t
     return _judged(model, point._replace(steps=np.asarray(steps)), settings), level - FIRST_LEVEL
 
 
-def fixed_point(ensemble: Ensemble, x0: np.ndarray, settings: Settings) -> tuple[Ended, Minima]:
+def fixed_point(ensemble: SampleMap, x0: np.ndarray, settings: Settings) -> tuple[Ended, Minima]:
     """The fixed point that ``x0`` leads to, with minima searched from several starts before and
     after.
     """
@@ -163,7 +165,7 @@ def _domain(model: Model) -> Callable[[np.ndarray], bool]:
     return inside
 
 
-def _point(ensemble: Ensemble, end: Ended, minima: Minima) -> Point:
+def _point(ensemble: SampleMap, end: Ended, minima: Minima) -> Point:
     """The solution with its errors: how it would move if each set of samples were used alone."""
     x, slope = end.x, ensemble.slope(end.x, end.state)
     report = ensemble.report(x, end.state._replace(changed=minima.changed, failed=minima.failed))

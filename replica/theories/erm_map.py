@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations import Model, Quantity, derive
-from equations.calculus.discontinuities import curved, kinks
+from equations.calculus.discontinuities import breakpoints, curved
 from equations.calculus.discontinuities import samples as samples_of
 from equations.calculus.envelope import (
     PRESENT,
@@ -40,7 +40,7 @@ from solvers.attention.prox import Attention, Channel
 from ..errors import LoweringError
 from ..lowering.evaluate import Evaluation
 from ..lowering.lower import unsupported
-from ..lowering.node_sizes import Rule
+from ..lowering.node_sizes import NodeSizes
 
 Arrays = Mapping[Any, jax.Array]
 FLAT = 1e-15
@@ -77,7 +77,7 @@ class SampledEvaluation(Evaluation):
         sample, index = samples_of(average), envelope.index
         super().__init__(
             {sample: 0, index: 1},
-            Rule(tokens=data.tokens.shape[-1]),
+            NodeSizes(tokens=data.tokens.shape[-1]),
             unknowns,
             x,
             controls,
@@ -147,8 +147,8 @@ class ProximalMap:
     target: sp.Expr = field(init=False)
     weight: sp.Expr = field(init=False)
     affine: tuple[sp.Expr, sp.Expr] | None = field(init=False)
-    kinks: tuple[sp.Expr, ...] = field(init=False)
-    closing: Closing = field(init=False)
+    breakpoints: tuple[sp.Expr, ...] = field(init=False)
+    closing: ReducedEquations = field(init=False)
 
     def __post_init__(self) -> None:
         channel = self.model.channel
@@ -166,7 +166,7 @@ class ProximalMap:
         }
         parts |= {
             "kinks": _kinks(envelope, weight, self.model.name),
-            "closing": Closing(self.model),
+            "closing": ReducedEquations(self.model),
         }
         for name, part in parts.items():
             object.__setattr__(self, name, part)
@@ -203,7 +203,7 @@ class ProximalMap:
         def sigma(chi: jax.Array, present: jax.Array) -> jax.Array:
             e = Evaluation(
                 {index: 0, sp.Symbol("sample_"): 1},
-                Rule(tokens=self.tokens),
+                NodeSizes(tokens=self.tokens),
                 [],
                 jnp.zeros(0),
                 controls,
@@ -214,13 +214,15 @@ class ProximalMap:
             value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
-        e = Evaluation({}, Rule(), [], jnp.zeros(0), controls, {}, write=False)
+        e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), controls, {}, write=False)
         return Attention(
-            sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.kinks)
+            sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.breakpoints)
         )
 
     def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-        e = Evaluation({}, Rule(), [], jnp.zeros(0), control_values(self.model, c), {}, write=False)
+        e = Evaluation(
+            {}, NodeSizes(), [], jnp.zeros(0), control_values(self.model, c), {}, write=False
+        )
         return tuple(jnp.asarray(e.value(a), dtype=float) for a in self.affine)  # type: ignore[return-value]
 
     def warm(
@@ -351,7 +353,7 @@ def _kinks(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Ex
             f"model {model}: the attention bends where {bend} vanishes: write it with arguments"
             " linear in chi"
         )
-    return tuple(kinks(expr, plain))
+    return tuple(breakpoints(expr, plain))
 
 
 @cache
@@ -363,7 +365,7 @@ def proximal_map(model: Model, tokens: int) -> ProximalMap:
 # the algebra around the averages -----------------------------------------------------------------
 
 
-class Closing:
+class ReducedEquations:
     """The algebra around the averages.
 
     ``first`` are the averages that the equations need, ``nodes`` all of them, those of ``first``
@@ -391,7 +393,7 @@ class Closing:
         env = control_values(self.model, c)
         for symbols, numbers in given:
             env.update(zip(symbols, numbers, strict=False))
-        e = Evaluation({}, Rule(), [], jnp.zeros(0), env, {}, write=False)
+        e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), env, {}, write=False)
         return jnp.stack([e.scalar(expr.xreplace(self._names)) for expr in expressions])
 
     def _averaged(self, averages: jax.Array) -> tuple[Sequence[sp.Symbol], jax.Array]:

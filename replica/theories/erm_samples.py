@@ -180,7 +180,7 @@ def tuning(model: Model, tokens: int, name: str) -> Tuning:
     return Tuning(jax.jit(averages, compiler_options=QUICK), jax.jit(along, compiler_options=QUICK))
 
 
-class Ensemble:
+class SampleMap:
     """The map of ``model`` on ``data``, at the control values ``c``, in ``pieces`` pieces."""
 
     def __init__(self, model: Model, data: Samples, pieces: int, c: np.ndarray) -> None:
@@ -239,7 +239,7 @@ class Ensemble:
         first = jnp.asarray(averages)[: len(self._parts.closing.first)]
         return np.asarray(self._run.update(jnp.asarray(x), first, self._c)[0])
 
-    def tuned(
+    def observable_gradient(
         self, x: np.ndarray, minima: Minima, name: str, basis: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """The observable ``name`` and its derivative along the rows of ``basis``, directions in the

@@ -20,10 +20,10 @@ from equations import Model
 from solvers import Status, gram_descent
 
 from ..errors import InputError
-from ..lowering.lower import FLOOR, SAFETY, Lowered, Rule, value_and_error
+from ..lowering.lower import FLOOR, SAFETY, Lowered, NodeSizes, value_and_error
 from .saddle_point import Settings
 
-RULE = Rule(gaussian=41, line=121, focused=61, mellin=161)
+SIZES = NodeSizes(gaussian=41, line=121, localised=61, mellin=161)
 """Node sets to begin with: the forces are evaluated thousands of times, and are smooth."""
 LEVELS = 2
 """How often they are refined before an end is called unresolved."""
@@ -41,9 +41,9 @@ MANIFOLD = 1e-6
 VALUES = "objective", "risk"
 
 
-def first_rule(model: Model) -> Rule:
+def first_sizes(model: Model) -> NodeSizes:
     """The node sets to begin with."""
-    return RULE.at_least({name: float(need) for name, need in model.nodes.items()})
+    return SIZES.at_least({name: float(need) for name, need in model.nodes.items()})
 
 
 @cache
@@ -58,13 +58,13 @@ def derived(model: Model) -> dict[str, Any]:
 
 
 @cache
-def lowered(model: Model, rule: Rule) -> Lowered:
+def lowered(model: Model, sizes: NodeSizes) -> Lowered:
     return Lowered(
         derived(model),
         [q.symbol for q in model.overlaps],
         [q.symbol for q in model.controls],
         model.name,
-        rule,
+        sizes,
     )
 
 
@@ -107,16 +107,16 @@ def _anywhere(model: Model) -> jax.Array:
     return jnp.asarray(list(next(iter(model.starts.values())).values()), dtype=float)
 
 
-def field(model: Model, rule: Rule, c: jax.Array) -> Field:
+def field(model: Model, sizes: NodeSizes, c: jax.Array) -> Field:
     """What does not depend on the overlaps is evaluated here, outside any loop."""
-    return Field(model, lowered(model, rule).bind(_anywhere(model), _binding(model, c)))
+    return Field(model, lowered(model, sizes).bind(_anywhere(model), _binding(model, c)))
 
 
 class _Flow:
     """The velocity of a model at one rule, compiled for one point at a time."""
 
-    def __init__(self, model: Model, rule: Rule) -> None:
-        self.model, self.lowered = model, lowered(model, rule)
+    def __init__(self, model: Model, sizes: NodeSizes) -> None:
+        self.model, self.lowered = model, lowered(model, sizes)
         self.keys: list[Any] = []
         self.prepare = jax.jit(self._prepare, compiler_options=OPTIONS)
         self.velocity = jax.jit(self._velocity, compiler_options=OPTIONS)
@@ -147,16 +147,16 @@ class _Flow:
 
 
 @cache
-def _flow(model: Model, rule: Rule) -> _Flow:
-    return _Flow(model, rule)
+def _flow(model: Model, sizes: NodeSizes) -> _Flow:
+    return _Flow(model, sizes)
 
 
 @cache
-def _probe(model: Model, rule: Rule) -> Any:
+def _probe(model: Model, sizes: NodeSizes) -> Any:
     """Velocity, its slope, and the values of the model at each point."""
 
     def run(c: jax.Array, fixed: jax.Array, points: jax.Array) -> Any:
-        at = field(model, rule, c)
+        at = field(model, sizes, c)
 
         def one(x: jax.Array) -> Any:
             w = jnp.concatenate([x, fixed])
@@ -228,17 +228,17 @@ def ends(
     fixed: np.ndarray,
     tol: float,
     accuracy: float,
-    rule: Rule | None = None,
+    sizes: NodeSizes | None = None,
 ) -> Ends:
     """Follow the flow from trained ``vectors``, shape (starts, trained, n), and polish its ends."""
-    rule = rule or first_rule(model)
+    sizes = sizes or first_sizes(model)
     c, still = controls_of(model, values), jnp.asarray(fixed)
-    found_ends = _flow(model, rule).settle(c, still, vectors)
+    found_ends = _flow(model, sizes).settle(c, still, vectors)
     x = np.array([end.x for end in found_ends])
     for level in range(LEVELS + 1):
-        x, (speed, slopes), found = _polished(model, rule, c, still, x)
+        x, (speed, slopes), found = _polished(model, sizes, c, still, x)
         (finer_speed, _), finer = jax.tree.map(
-            np.asarray, _probe(model, rule.finer())(c, still, jnp.asarray(x))
+            np.asarray, _probe(model, sizes.finer())(c, still, jnp.asarray(x))
         )
         here = _overlaps(model, x, fixed)
         shift = np.stack(
@@ -255,7 +255,7 @@ def ends(
         loose = (size <= tol) & ~(np.max(error, axis=1) <= accuracy)
         if level == LEVELS or not loose.any():
             break
-        rule = rule.refined()
+        sizes = sizes.refined()
     times = (
         np.array([end.time for end in found_ends]),
         np.array([end.evaluations for end in found_ends]),
@@ -269,13 +269,13 @@ def ends(
 
 
 def _polished(
-    model: Model, rule: Rule, c: jax.Array, fixed: jax.Array, x0: np.ndarray
+    model: Model, sizes: NodeSizes, c: jax.Array, fixed: jax.Array, x0: np.ndarray
 ) -> tuple[np.ndarray, Any, np.ndarray]:
     """Newton's method where the flow rests; a point that it would carry far away or does not
     improve stays where it was.
     """
     x = x0
-    probe = lambda at: jax.tree.map(np.asarray, _probe(model, rule)(c, fixed, jnp.asarray(at)))  # noqa: E731
+    probe = lambda at: jax.tree.map(np.asarray, _probe(model, sizes)(c, fixed, jnp.asarray(at)))  # noqa: E731
     (speed, slopes), found = probe(x)
     for _ in range(NEWTON_STEPS):
         size = np.max(np.abs(speed), axis=1)
@@ -354,7 +354,9 @@ def _bound(model: Model) -> Any:
     )
 
 
-def judged(status: Status, risk: float, error: float, bound: tuple[float, float] | None) -> Status:
+def classify(
+    status: Status, risk: float, error: float, bound: tuple[float, float] | None
+) -> Status:
     """A risk below the Bayes bound is an error, whatever else."""
     below = bound is not None and risk < bound[0] - 2 * (error + bound[1]) - 1e-9
     return Status.BELOW_BAYES if below and np.isfinite(risk) else status
@@ -421,7 +423,7 @@ def _entry(
         "conjugates": {},
         "free_energy": objective,
         "observables": observables,
-        "status": judged(found.status[i], risk, risk_error, bound),
+        "status": classify(found.status[i], risk, risk_error, bound),
         "residual": float(found.speed[i]),
         "error": error | errors,
         "steps": int(found.steps[i]),
@@ -468,7 +470,7 @@ def evaluation(
     w = embedded(model, values, at)
     trained = model.gram.trained
     arguments = controls_of(model, values), jnp.asarray(w[trained:]), jnp.asarray(w[None, :trained])
-    (speed, _), found = jax.tree.map(np.asarray, _probe(model, first_rule(model))(*arguments))
+    (speed, _), found = jax.tree.map(np.asarray, _probe(model, first_sizes(model))(*arguments))
     velocity = speed[0].reshape(trained, -1) @ w.T
     rate = np.zeros_like(w)
     rate[:trained] = velocity

@@ -13,7 +13,7 @@ from ..errors import InputError
 from .saddle_point import Point, Settings, State
 
 
-def judged(model: Model, point: Point, settings: Settings) -> Point:
+def classify(model: Model, point: Point, settings: Settings) -> Point:
     """Turn the success of an iteration into the success of a result: finite, resolved, stable,
     above Bayes.
     """

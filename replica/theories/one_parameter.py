@@ -18,7 +18,7 @@ import sympy as sp
 
 from equations import Model, jacobian
 
-from ..lowering.lower import SAFETY, SCRAMBLE, Lowered, Rule
+from ..lowering.lower import SAFETY, SCRAMBLE, Lowered, NodeSizes
 from ..precision import double_precision
 from ..solve import COMPILER_OPTIONS
 from .saddle_point import derived, standard_error
@@ -35,7 +35,7 @@ SHARE, NEAREST, FOLDING = 0.3, 1e-3, 0.3
 not nearer than NEAREST; the logarithm of an overlap by FOLDING."""
 
 
-class Slice(NamedTuple):
+class Linearisation(NamedTuple):
     """Everything at one (x, c): conjugates, F, dF/dx, dF/dc, Phi and its explicit derivative
     dPhi/dc.
     """
@@ -43,15 +43,15 @@ class Slice(NamedTuple):
     hats: np.ndarray
     update: np.ndarray
     slope: np.ndarray
-    drift: np.ndarray
+    dF_dc: np.ndarray
     free_energy: np.ndarray
-    pull: np.ndarray
+    dPhi_dc: np.ndarray
 
 
 @cache
-def compiled_slice(
-    model: Model, rule: Rule, control: str, one_set: bool = False
-) -> Callable[[jax.Array, jax.Array], Slice]:
+def compiled_linearisation(
+    model: Model, sizes: NodeSizes, control: str, one_set: bool = False
+) -> Callable[[jax.Array, jax.Array], Linearisation]:
     """(controls, x) -> Slice, jitted; with ``one_set`` the last control says which scrambled set is
     used.
     """
@@ -70,31 +70,31 @@ def compiled_slice(
             "term": [term, term.diff(c)],
         }
         flat = {f"{name} {i}": e for name, entries in parts.items() for i, e in enumerate(entries)}
-        return Lowered(flat, arguments, controls, model.name, rule)
+        return Lowered(flat, arguments, controls, model.name, sizes)
 
     forces, responses = group(h, x, channel), group(x, h, prior)
-    coupling = Lowered({"value": model.coupling}, [*x, *h], controls, model.name, rule)
+    coupling = Lowered({"value": model.coupling}, [*x, *h], controls, model.name, sizes)
 
     def split(values: dict[str, jax.Array]) -> list[jax.Array]:
         flat = jnp.stack(list(values.values()))
         cuts = np.cumsum([n, n * n, n])
-        image, slope, drift, term = jnp.split(flat, cuts)
-        return [image, slope.reshape(n, n), drift, term]
+        image, slope, dF_dc, term = jnp.split(flat, cuts)
+        return [image, slope.reshape(n, n), dF_dc, term]
 
-    def at(values: jax.Array, point: jax.Array) -> Slice:
+    def at(values: jax.Array, point: jax.Array) -> Linearisation:
         binding = {symbol: values[i] for i, symbol in enumerate(controls)}
         hats, d_hats, drift_hats, energy = split(forces.bind(point, binding)(None))
         update, d_update, drift_update, entropy = split(responses.bind(hats, binding)(None))
         pairing = coupling.bind(jnp.concatenate([point, hats]), binding)(None)["value"]
-        slope, drift = d_update @ d_hats, d_update @ drift_hats + drift_update
-        return Slice(
-            hats, update, slope, drift, energy[0] + entropy[0] + pairing, energy[1] + entropy[1]
+        slope, dF_dc = d_update @ d_hats, d_update @ drift_hats + drift_update
+        return Linearisation(
+            hats, update, slope, dF_dc, energy[0] + entropy[0] + pairing, energy[1] + entropy[1]
         )  # type: ignore[arg-type]
 
     return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
 
-class Line:
+class OneParameter:
     """A model with all controls fixed but one, as a field for ``solvers.continuation`` in u = (x,
     t).
 
@@ -107,35 +107,35 @@ class Line:
     def __init__(
         self,
         model: Model,
-        rule: Rule,
+        sizes: NodeSizes,
         control: str,
         fixed: dict[str, float],
         one_set: int | None = None,
     ) -> None:
         self.one_set = one_set
-        self.model, self.rule, self.control, self.fixed = model, rule, control, fixed
+        self.model, self.sizes, self.control, self.fixed = model, sizes, control, fixed
         quantity = next(q for q in model.controls if q.name == control)
         self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self._log = np.array([q.logarithmic for q in model.overlaps])
-        self._slice = compiled_slice(model, rule, control, one_set is not None)
+        self._slice = compiled_linearisation(model, sizes, control, one_set is not None)
         self._seen: dict[
-            tuple[bytes, float], Slice
+            tuple[bytes, float], Linearisation
         ] = {}  # of this line, which lives for one search
 
-    def finer(self) -> Line:
-        return Line(self.model, self.rule.finer(), self.control, self.fixed)
+    def finer(self) -> OneParameter:
+        return OneParameter(self.model, self.sizes.finer(), self.control, self.fixed)
 
-    def uncertainty(self, number: Callable[[Line], float]) -> float:
+    def uncertainty(self, number: Callable[[OneParameter], float]) -> float:
         """Error of ``number(self)``: its shift under a finer rule, or twice its standard error over
         the scrambled sets.
         """
         if not self.model.scrambled:
             return SAFETY * abs(number(self.finer()) - number(self))
         sets = [
-            number(Line(self.model, self.rule, self.control, self.fixed, k))
-            for k in range(self.rule.scrambles)
+            number(OneParameter(self.model, self.sizes, self.control, self.fixed, k))
+            for k in range(self.sizes.scrambles)
         ]
         return float(standard_error(np.array(sets)))
 
@@ -145,14 +145,14 @@ class Line:
     def value(self, t: float) -> float:
         return float(np.exp(self.sign * t) if self.logarithmic else self.sign * t)
 
-    def at(self, x: np.ndarray, c: float) -> Slice:
+    def at(self, x: np.ndarray, c: float) -> Linearisation:
         """The model at overlaps ``x`` and control value ``c``."""
         key = np.asarray(x, dtype=float).tobytes(), float(c)
         if key not in self._seen:
             self._seen[key] = self._evaluate(x, c)
         return self._seen[key]
 
-    def _evaluate(self, x: np.ndarray, c: float) -> Slice:
+    def _evaluate(self, x: np.ndarray, c: float) -> Linearisation:
         values = [c if q.name == self.control else self.fixed[q.name] for q in self.model.controls]
         values += [] if self.one_set is None else [self.one_set]
         with double_precision():
@@ -185,7 +185,7 @@ class Line:
         gap = np.where(self._log, np.log(np.where(self._log, image, 1.0)) - u[:-1], image - x)
         unit = self.stretch(image)[:, None]
         return gap, np.column_stack(
-            [here.slope / unit * self.stretch(x) - np.eye(n), rate * here.drift[:, None] / unit]
+            [here.slope / unit * self.stretch(x) - np.eye(n), rate * here.dF_dc[:, None] / unit]
         )
 
     def room(self, u: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ class Line:
             hats,
             [q.symbol for q in self.model.controls],
             self.model.name,
-            self.rule,
+            self.sizes,
         )
         binding = {q.symbol: self.fixed.get(q.name, 1.0) for q in self.model.controls}
         with double_precision():

@@ -20,7 +20,7 @@ from equations import Model, derive, jacobian
 from solvers import Box, Iteration, Status, follow, minimise, propagate, spectral_radius
 from solvers.branch import Polish
 
-from ..lowering.lower import FLOOR, SAFETY, SCRAMBLE, Lowered, Rule
+from ..lowering.lower import FLOOR, SAFETY, SCRAMBLE, Lowered, NodeSizes
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class Problem:
     Parameters
     ----------
     model : Model
-    rule : Rule
+    sizes : NodeSizes
     route : {"exact", "sampled"}
     one_set : bool
         Whether the last control says which of the scrambled sets is used (in the sampled route it
         always does).
     """
 
-    def __init__(self, model: Model, rule: Rule, route: str, one_set: bool = False) -> None:
-        self.model, self.rule = model, rule
+    def __init__(self, model: Model, sizes: NodeSizes, route: str, one_set: bool = False) -> None:
+        self.model, self.sizes = model, sizes
         rewrite = model.exact if route == "exact" else model.sampled
         assert rewrite is not None
         equations = derived(model, route)
@@ -113,7 +113,7 @@ class Problem:
         slope_h = jacobian(equations, h, x) if h else sp.zeros(0, 0)
 
         def lower(expressions: dict[str, sp.Expr], unknowns: list[sp.Symbol]) -> Lowered:
-            return Lowered(expressions, unknowns, self.controls, model.name, rule)
+            return Lowered(expressions, unknowns, self.controls, model.name, sizes)
 
         self._forces = lower(_named(equations, h or x), x)
         self._responses = lower(_named(equations, x if h else []), h)
@@ -131,7 +131,7 @@ class Problem:
     def at_infinity(self, c: jax.Array) -> jax.Array:
         """Whether the optimum is a limit at infinite scale."""
         condition = Lowered(
-            {"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.rule
+            {"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.sizes
         )
         return condition.bind(jnp.zeros(0), self._binding(c))(None)["value"] > 0
 
@@ -211,9 +211,9 @@ def _stack(values: dict[str, jax.Array]) -> jax.Array:
 
 
 @cache
-def problem(model: Model, rule: Rule, route: str) -> Problem:
+def problem(model: Model, sizes: NodeSizes, route: str) -> Problem:
     """The compiled problem; the same object for the same arguments."""
-    return Problem(model, rule, route)
+    return Problem(model, sizes, route)
 
 
 def box(model: Model) -> Box:
@@ -225,14 +225,14 @@ def box(model: Model) -> Box:
 
 @cache
 def point_solver(
-    model: Model, rule: Rule, settings: Settings
+    model: Model, sizes: NodeSizes, settings: Settings
 ) -> Callable[[jax.Array, jax.Array], Point]:
     """A function (start x0, controls c) -> Point, to be jitted or mapped over points."""
     if model.scrambled:
-        return _scrambled_solver(model, rule, settings)
+        return _scrambled_solver(model, sizes, settings)
     coarse, fine = (
-        problem(model, rule, settings.route),
-        problem(model, rule.finer(), settings.route),
+        problem(model, sizes, settings.route),
+        problem(model, sizes.finer(), settings.route),
     )
     domain = box(model)
 
@@ -271,15 +271,15 @@ def point_solver(
 
 
 def _scrambled_solver(
-    model: Model, rule: Rule, settings: Settings
+    model: Model, sizes: NodeSizes, settings: Settings
 ) -> Callable[[jax.Array, jax.Array], Point]:
     """The same for averages over sets of samples: the map is their mean, the error its spread.
 
     With F_s the map of set s, the fixed point of that set alone is x_s = x + (1 - J)^{-1} (F_s(x) -
     F(x)) to first order; everything at the x_s gives twice the standard error.
     """
-    every, domain = problem(model, rule, settings.route), box(model)
-    one = Problem(model, rule, settings.route, one_set=True)
+    every, domain = problem(model, sizes, settings.route), box(model)
+    one = Problem(model, sizes, settings.route, one_set=True)
 
     def solve(x0: jax.Array, c: jax.Array) -> Point:
         end = _iterate(every, x0, c, settings, domain)
@@ -290,7 +290,7 @@ def _scrambled_solver(
             shift = _newton_step(state.slope, one.update(c_s, end.x)(end.x) - state.update)
             return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
 
-        shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(rule.scrambles, dtype=float))
+        shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(sizes.scrambles, dtype=float))
         unresolved = standard_error(shift) + propagate(
             state.slope, jnp.full_like(end.x, WITHIN_SAMPLE)
         )

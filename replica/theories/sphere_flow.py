@@ -19,7 +19,7 @@ from equations import Model
 from solvers import Status, ode
 
 from ..errors import InputError
-from ..lowering.lower import FLOOR, Lowered, Rule
+from ..lowering.lower import FLOOR, Lowered, NodeSizes
 from .saddle_point import problem
 
 NAMES = ("-xi", "interior", "+xi")
@@ -72,7 +72,7 @@ def field(
         "force": drift / (1 - x**2),
     }  # the factor cancels symbolically
     controls = [q.symbol for q in model.controls]
-    lowered = Lowered(parts, [x], controls, model.name, Rule())
+    lowered = Lowered(parts, [x], controls, model.name, NodeSizes())
 
     def at(c: jax.Array, point: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         binding = {symbol: c[i] for i, symbol in enumerate(controls)}
@@ -91,7 +91,7 @@ def compiled_field(model: Model, name: str) -> Any:
 
 @cache
 def compiled_observables(model: Model) -> Any:
-    return jax.jit(problem(model, Rule(), "exact").observables)
+    return jax.jit(problem(model, NodeSizes(), "exact").observables)
 
 
 def observables(model: Model, values: Mapping[str, float], x: float) -> dict[str, float]:

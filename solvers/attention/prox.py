@@ -26,11 +26,11 @@ import jax.numpy as jnp
 
 class Attention(NamedTuple):
     """``weight``: chi (L, n), present (L, n) -> sigma(chi) (L, n), zero on absent tokens;
-    ``kinks``: where it bends in each chi_l.
+    ``breakpoints``: where it bends in each chi_l.
     """
 
     weight: Callable[[jax.Array, jax.Array], jax.Array]
-    kinks: tuple[jax.Array | float, ...] = ()
+    breakpoints: tuple[jax.Array | float, ...] = ()
 
     def __call__(self, chi: jax.Array, present: jax.Array) -> jax.Array:
         return self.weight(chi, present)
@@ -122,7 +122,7 @@ def _sides(attend: Attention, at: Channel, chi: jax.Array) -> tuple[jax.Array, j
     of them gives every slope.
     """
     hair, held, shift = 1e-9, jnp.zeros(chi.shape, dtype=bool), jnp.zeros_like(chi)
-    for kink in attend.kinks:
+    for kink in attend.breakpoints:
         there = chi == kink
 
         def slope(side: float, there: jax.Array = there) -> jax.Array:
@@ -139,7 +139,7 @@ def expand(
     attend: Attention, at: Channel, chi: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """h, gradient and Hessian, with held tokens taken out."""
-    if not attend.kinks:
+    if not attend.breakpoints:
         return _expand(attend, at, chi)
     beside, held = _sides(attend, at, chi)
     height, gradient, hessian = _expand(attend, at, beside)
@@ -149,7 +149,7 @@ def expand(
 
 def _stopped(attend: Attention, chi: jax.Array, trial: jax.Array) -> jax.Array:
     """``trial`` with the tokens that would cross a kink stopped at the first one."""
-    for kink in attend.kinks:
+    for kink in attend.breakpoints:
         trial = jnp.where((chi - kink) * (trial - kink) < 0, kink, trial)
     return trial
 
@@ -215,9 +215,9 @@ def descend(
         moved = now._replace(chi=trial, height=height, gradient=gradient, hessian=hessian)
         kept = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, now)
         eased = jnp.where(now.tau > 1e-3 * unit, now.tau / 10, 0.0)
-        raised = jnp.maximum(5 * now.tau, 0.1 * unit)
+        latex_power = jnp.maximum(5 * now.tau, 0.1 * unit)
         return kept._replace(
-            tau=jnp.where(taken, eased, jnp.where(open_, raised, now.tau)), steps=now.steps + 1
+            tau=jnp.where(taken, eased, jnp.where(open_, latex_power, now.tau)), steps=now.steps + 1
         )
 
     def running(now: Descent) -> jax.Array:
@@ -235,7 +235,9 @@ def responsive(attend: Attention, at: Channel, chi: jax.Array) -> jax.Array:
     fixed = jax.tree.map(jax.lax.stop_gradient, at)
     hessian = expand(attend, fixed, chi)[2]
     beside, held = (
-        _sides(attend, fixed, chi) if attend.kinks else (chi, jnp.zeros(chi.shape, dtype=bool))
+        _sides(attend, fixed, chi)
+        if attend.breakpoints
+        else (chi, jnp.zeros(chi.shape, dtype=bool))
     )
 
     def total(c: jax.Array) -> jax.Array:

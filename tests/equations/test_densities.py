@@ -14,7 +14,7 @@ from scipy.special import xlogy
 from scipy.stats import norm
 
 from equations import ModelError, Softplus, X, Y, Z, bayes_glm, convex_erm, derive, normal
-from equations.calculus.discontinuities import one_sided, places
+from equations.calculus.discontinuities import all_breakpoints, one_sided
 from equations.calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope
 from equations.glm.channels import output_term
 from equations.glm.densities import components, mirrored, moments, probabilities, steps
@@ -194,7 +194,7 @@ def test_functions_that_are_constant_between_jumps() -> None:
 def test_kinks_of_a_loss() -> None:
     size = sp.Abs(Y - Z)
     huber = sp.Piecewise((size**2 / 2, size < K), (K * (size - K / 2), True))
-    assert set(places(huber, Z)) == {Y, Y + K, Y - K}
+    assert set(all_breakpoints(huber, Z)) == {Y, Y + K, Y - K}
     assert [one_sided(huber.diff(Z), Z, Y + K, side) for side in (-1, 1)] == [K, K]
     assert [one_sided(sp.Max(0, 1 - Z).diff(Z), Z, sp.S.One, side) for side in (-1, 1)] == [-1, 0]
 

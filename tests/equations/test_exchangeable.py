@@ -27,7 +27,7 @@ from equations.calculus.special_functions import LogSumExp
 from equations.calculus.tokens import LogTime, NotExchangeable, laplace, mellin, sampled
 from equations.models import slr_bayes
 from equations.saddle_point import derive
-from replica.lowering.lower import SCRAMBLE, Lowered, Rule, function
+from replica.lowering.lower import SCRAMBLE, Lowered, NodeSizes, function
 from solvers import quadrature
 
 l = sp.Symbol("l", integer=True, positive=True)  # noqa: E741
@@ -93,9 +93,9 @@ def test_laplace_against_tensor_quadrature(name: str, length: int) -> None:
     body, f = BODIES[name]
     exact = brute(f, length, 0.8, n=48 if length == 2 else 24)
     expr = laplace(tokens(body), WINDOW)
-    value = function([L, t], expr, Rule(gaussian=91))(float(length), 0.8)
+    value = function([L, t], expr, NodeSizes(gaussian=91))(float(length), 0.8)
     assert value == pytest.approx(exact, abs=2e-8)
-    assert function([L, t], mellin(expr, WINDOW), Rule(gaussian=91))(
+    assert function([L, t], mellin(expr, WINDOW), NodeSizes(gaussian=91))(
         float(length), 0.8
     ) == pytest.approx(exact, abs=2e-8)
 
@@ -123,9 +123,11 @@ def test_classes_of_tokens_against_tensor_quadrature(name: str) -> None:
     exact = np.mean([brute(lambda u, a=a: f(u + a), 3, 0.8, common=False, n=24) for a in orders])
     expr = laplace(average, WINDOW)
     for form in (expr, mellin(expr, WINDOW)):
-        assert function([L, t], form, Rule(gaussian=91))(3.0, 0.8) == pytest.approx(exact, abs=2e-8)
+        assert function([L, t], form, NodeSizes(gaussian=91))(3.0, 0.8) == pytest.approx(
+            exact, abs=2e-8
+        )
     by_samples = function(
-        [L, t, SCRAMBLE], sampled(average), Rule(tokens=3, log2_samples=13, scrambles=1)
+        [L, t, SCRAMBLE], sampled(average), NodeSizes(tokens=3, log2_samples=13, scrambles=1)
     )(3.0, 0.8, 0)
     assert by_samples == pytest.approx(exact, abs=2e-4)
 
@@ -147,7 +149,11 @@ def test_sampled_route_agrees() -> None:
     expr = sampled(tokens(BODIES["planted weight"][0]))
     assert isinstance(expr, SampleAverage)
     lowered = Lowered(
-        {"value": expr}, [t], [L, SCRAMBLE], "test", Rule(tokens=3, log2_samples=13, scrambles=2)
+        {"value": expr},
+        [t],
+        [L, SCRAMBLE],
+        "test",
+        NodeSizes(tokens=3, log2_samples=13, scrambles=2),
     )
     values = [
         float(lowered.bind(jnp.array([0.8]), {L: 3.0, SCRAMBLE: k})(None)["value"]) for k in (0, 1)
@@ -217,7 +223,7 @@ def test_value_does_not_depend_on_the_window(margin: int) -> None:
     reference = function([L, t], mellin(laplace(tokens(BODIES["log sum"][0]), WINDOW), WINDOW))(
         2.0, 0.8
     )
-    assert function([L, t], expr, Rule(line=301, mellin=541))(2.0, 0.8) == pytest.approx(
+    assert function([L, t], expr, NodeSizes(line=301, mellin=541))(2.0, 0.8) == pytest.approx(
         float(reference), abs=1e-9
     )
 
@@ -247,7 +253,7 @@ def test_mellin_route_of_the_model_against_tensor_quadrature() -> None:
     fast = {"value": closed, **{str(s): closed.diff(s) for s in unknowns}}
     # the plain route is an array over y, the key, the value and log t: 35^3 * 161 numbers
     results = []
-    for route, rule in ((expressions, Rule(gaussian=35, line=161)), (fast, Rule())):
+    for route, rule in ((expressions, NodeSizes(gaussian=35, line=161)), (fast, NodeSizes())):
         lowered = Lowered(
             route,
             unknowns,
@@ -287,7 +293,7 @@ def test_weak_data_limit_of_the_derived_equations() -> None:
         [SYMBOLS["q_k"], SYMBOLS["q_v"]],
         [SYMBOLS[n] for n in names],
         "slr-bayes",
-        Rule(),
+        NodeSizes(),
     )
     values = lowered.bind(jnp.zeros(2), {SYMBOLS[n]: jnp.asarray(AT[n]) for n in names})(None)
     assert values["q_k_hat"] == pytest.approx(1 / 3, abs=1e-8)
@@ -316,7 +322,7 @@ def test_average_of_an_exponential_of_a_quadratic(
     """Closed form = quadrature, for every a x^2 + b x + c that converges comfortably."""
     assume(abs(a) > 1e-3 and 2 * a * variance < 0.5)
     at = (a, b, 0.3, mean, variance)
-    value = float(function([A, B, C, M, V], PLAIN, Rule(gaussian=301))(*at))
+    value = float(function([A, B, C, M, V], PLAIN, NodeSizes(gaussian=301))(*at))
     assert function([A, B, C, M, V], QUADRATIC)(*at) == pytest.approx(value, rel=1e-9)
 
 

@@ -26,7 +26,7 @@ from equations.calculus.special_functions import (
     stabilise,
 )
 from replica.lowering.functions import FUNCTIONS
-from replica.lowering.lower import Lowered, Rule, function
+from replica.lowering.lower import Lowered, NodeSizes, function
 
 x, y, b = sp.symbols("x y b", real=True)
 c = sp.Symbol("c", positive=True)
@@ -260,7 +260,7 @@ def test_softmax_over_an_indexed_array() -> None:
     """The same through an array of tokens: d/db log sum exp(w + b w) = sum softmax w."""
     log_sum = LogSumExp((1 + b) * w[l], l, 3)
     lowered = Lowered(
-        {"value": log_sum, "slope": log_sum.diff(b)}, [b], [w.label], "softmax", Rule()
+        {"value": log_sum, "slope": log_sum.diff(b)}, [b], [w.label], "softmax", NodeSizes()
     )
 
     def at(scale: float, fields: np.ndarray) -> dict[str, jax.Array]:

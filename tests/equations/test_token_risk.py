@@ -17,7 +17,7 @@ from equations.models import slr_flow
 from equations.models.slr_flow import OVERLAPS, TEACHER
 from equations.slr.activations import ACTIVATIONS
 from equations.slr.max_rule import TRUE_KEY, location_weight
-from replica.lowering.lower import Rule, function
+from replica.lowering.lower import NodeSizes, function
 
 SIGMA = {"linear": lambda c: 1 + c, "erf_odd": erf, "softmax": lambda c: softmax(c, axis=1)}
 CROSS = {"m_kv": 0, "m_vk": 0, "q_kv": 0}
@@ -110,18 +110,20 @@ def test_risk_against_explicit_data(activation: str, rule: str, length: int, nu:
     )
     values = {"L": length, "nu": nu, "Delta": 0.0} | own
     numbers = [values.get(q.name, q.default) for q in model.controls]
-    places = {
+    all_breakpoints = {
         q.symbol: matrix[i, j]
         for q in OVERLAPS
         for i in range(4)
         for j in range(4)
         if slr_flow.gram((1, 1, 0)).matrix[i, j] == q.symbol
     }
-    assert min(abs(places[q.symbol]) for q in OVERLAPS) > 0.03
-    symbols = [*places, *(q.symbol for q in model.controls)]
-    rule_ = Rule(gaussian=41, line=121, mellin=161, focused=61)
+    assert min(abs(all_breakpoints[q.symbol]) for q in OVERLAPS) > 0.03
+    symbols = [*all_breakpoints, *(q.symbol for q in model.controls)]
+    rule_ = NodeSizes(gaussian=41, line=121, mellin=161, localised=61)
     risk = float(
-        function(symbols, model.exact(model.observables["risk"]), rule_)(*places.values(), *numbers)
+        function(symbols, model.exact(model.observables["risk"]), rule_)(
+            *all_breakpoints.values(), *numbers
+        )
     )
     mean, error = explicit(activation, rule, length, nu, w, 60_000, 3)
     assert abs(risk - mean) < 4 * error

@@ -192,7 +192,7 @@ def test_the_trivial_branch_and_the_unstable_part_that_meets_it() -> None:
 
 def test_errors_cover_what_smaller_node_sets_miss() -> None:
     """On a rule of 35 nodes, against the closed form."""
-    coarse = replica.curve(stairs(0, 2), "snr", nodes=replica.Rule(gaussian=35), accuracy=1.0)
+    coarse = replica.curve(stairs(0, 2), "snr", nodes=replica.NodeSizes(gaussian=35), accuracy=1.0)
     part = coarse.isel(
         point=np.flatnonzero((coarse.q.values > 0.3) & (coarse.q.values < 0.95))[::4]
     )

@@ -21,7 +21,7 @@ from replica.models import resolve
 from replica.sweeps.sweep import sweep
 from replica.theories.erm import samples
 from replica.theories.erm_map import proximal_map
-from replica.theories.erm_samples import Ensemble
+from replica.theories.erm_samples import SampleMap
 
 REFERENCE = Path("/work/shared/reference/slr_erm.csv")
 POINT = {
@@ -227,10 +227,10 @@ def test_one_token_is_ridge_regression() -> None:
     assert branch.overlaps["q_k"] == pytest.approx(0, abs=1e-12)
 
 
-def ensemble(given: dict[str, Any], level: int = 8) -> Ensemble:
+def ensemble(given: dict[str, Any], level: int = 8) -> SampleMap:
     model, values = resolve("slr-erm", given)
     data = samples(((int(values["L"]), 1.0),), model.options["rule"], values["nu"], level)
-    return Ensemble(model, data, 1, np.array([values[q.name] for q in model.controls]))
+    return SampleMap(model, data, 1, np.array([values[q.name] for q in model.controls]))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from replica.check import fits
 from replica.check.report import Report, compare_sizes, intercept
 from replica.check.trials import plan
 from replica.cli import app, check
-from replica.jobs.run import Work
+from replica.jobs.run import JobOptions
 
 LINEAR = {
     "activation": "linear",
@@ -97,9 +97,9 @@ def test_bad_options_are_one_sentence(wrong: dict[str, Any], says: str) -> None:
 
 def test_options_of_another_check_are_refused() -> None:
     with pytest.raises(InputError, match="has no --D"):
-        check.run("subspace", {}, {"sizes": "100", "seed": 0}, False, Work())
+        check.run("subspace", {}, {"sizes": "100", "seed": 0}, False, JobOptions())
     with pytest.raises(InputError, match="has no --batch: it has --D"):
-        check.run("slr-erm", {}, {"batch": 2}, False, Work())
+        check.run("slr-erm", {}, {"batch": 2}, False, JobOptions())
 
 
 def test_trials_do_not_depend_on_each_other() -> None:

@@ -14,7 +14,7 @@ from replica.check import state_evolution
 from replica.check.trials import plan, run
 from replica.cli import check
 from replica.jobs import checkpoint
-from replica.jobs.run import Work
+from replica.jobs.run import JobOptions
 from replica.plots.checks import draw_check
 
 POINT = {"L": 2, "nu": 1, "Delta": 0.1, "alpha": 0.75}
@@ -31,7 +31,10 @@ def planned(**changes: Any) -> state_evolution.Plan:
 def simulated(file: Path, resume: bool = False, **changes: Any) -> dict[str, np.ndarray]:
     what = planned(**changes)
     with checkpoint.keeping(
-        Work(file, resume), what.trials.sizes, what.trials.trials, {"settings": what.settings()}
+        JobOptions(file, resume),
+        what.trials.sizes,
+        what.trials.trials,
+        {"settings": what.settings()},
     ) as trials:
         return state_evolution.simulate(what, kept=trials)
 
@@ -39,16 +42,16 @@ def simulated(file: Path, resume: bool = False, **changes: Any) -> dict[str, np.
 def test_trials_that_were_interrupted_continue_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part, calls, put = tmp_path / "part.h5", [], checkpoint.Kept.put
+    part, calls, put = tmp_path / "part.h5", [], checkpoint.TrialCheckpoint.put
     whole = simulated(tmp_path / "whole.h5")
 
-    def interrupted(self: checkpoint.Kept, *at: Any) -> None:
+    def interrupted(self: checkpoint.TrialCheckpoint, *at: Any) -> None:
         put(self, *at)
         calls.append(at[:2])
         if len(calls) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint.Kept, "put", interrupted)
+    monkeypatch.setattr(checkpoint.TrialCheckpoint, "put", interrupted)
     with pytest.raises(KeyboardInterrupt):
         simulated(part)
     stored = replica.load(part)
@@ -76,10 +79,10 @@ def test_the_file_of_a_continued_check_is_that_of_an_undisturbed_one(tmp_path: P
     whole, part = tmp_path / "whole.h5", tmp_path / "part.h5"
     what = planned()
     attrs = {"kind": "check", "model": "slr-bayes", "settings": what.settings()}
-    with checkpoint.keeping(Work(part), (40, 80), 3, attrs) as trials:
+    with checkpoint.keeping(JobOptions(part), (40, 80), 3, attrs) as trials:
         trials.put(0, 0, {n: v[0, 0] for n, v in state_evolution.simulate(what).items()})
     for file in (whole, part, part):  # the last time nothing is left to do
-        check.run("slr-bayes", POINT, OPTIONS, True, Work(file, resume=file == part))
+        check.run("slr-bayes", POINT, OPTIONS, True, JobOptions(file, resume=file == part))
     same = replica.load(whole)
     assert (
         same.identical(replica.load(part).assign_attrs(created=same.attrs["created"]))
@@ -98,12 +101,16 @@ def test_what_is_kept_is_what_was_found() -> None:
 
 
 def test_resume_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
-    for work in (Work(resume=True), Work(tmp_path / "a.h5", resume=True, force=True)):
+    for work in (JobOptions(resume=True), JobOptions(tmp_path / "a.h5", resume=True, force=True)):
         with pytest.raises(InputError, match="resume"):
             check.run("slr-bayes", POINT, OPTIONS, False, work)
     with pytest.raises(InputError, match="has no --resume"):
         check.run(
-            "subspace", {"theta": 1, "r": 0.1}, {}, False, Work(tmp_path / "a.h5", resume=True)
+            "subspace",
+            {"theta": 1, "r": 0.1},
+            {},
+            False,
+            JobOptions(tmp_path / "a.h5", resume=True),
         )
     assert not np.any([True for _ in tmp_path.iterdir()])
 
@@ -111,7 +118,7 @@ def test_resume_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
 def test_checks_do_not_share_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a.h5"
     with (
-        checkpoint.keeping(Work(file), (10,), 2, {}),
+        checkpoint.keeping(JobOptions(file), (10,), 2, {}),
         pytest.raises(StoreError, match="is being written"),
     ):
         simulated(file)

@@ -18,7 +18,7 @@ from equations import MODELS
 from equations.slr.laws import location_option, read_location
 from replica.check.state_evolution import plan
 from replica.cli import app
-from replica.lowering.lower import Rule
+from replica.lowering.lower import NodeSizes
 from replica.theories.saddle_point import Problem, standard_error
 
 POINT = {"alpha": 1.4, "nu": 1.0, "Delta": 0.01}
@@ -28,7 +28,7 @@ def values(
     location: str | None, x: list[float], *, L: int, alpha: float, nu: float, Delta: float
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Conjugates, free entropy and observables at given overlaps."""
-    problem = Problem(MODELS["slr-bayes"].build(location=location), Rule(), "exact")
+    problem = Problem(MODELS["slr-bayes"].build(location=location), NodeSizes(), "exact")
     return jax.tree.map(
         np.asarray, jax.jit(problem.values)(jnp.array([alpha, L, nu, Delta]), jnp.array(x))
     )
@@ -89,7 +89,7 @@ def test_routes_agree() -> None:
     """
     location, x = "0.5,0.3x1,0.1x2", jnp.array([0.45, 0.7])
     hats, _, seen = values(location, [0.45, 0.7], L=4, **POINT)
-    rule = Rule(tokens=4, log2_samples=11)
+    rule = NodeSizes(tokens=4, log2_samples=11)
     explicit = Problem(MODELS["slr-bayes"].build(location=location), rule, "sampled")
     sets = jax.jit(lambda c: (explicit.conjugates(c, x)(x), explicit.observables(c, x)))
     runs = [

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from equations.calculus.averages import Average, LineIntegral, TokenAverage
 from equations.calculus.special_functions import LogSumExp
 from replica.errors import LoweringError
-from replica.lowering.lower import Lowered, Rule, function
+from replica.lowering.lower import Lowered, NodeSizes, function
 
 x, a, b, z = sp.symbols("x a b z", real=True)
 l = sp.Symbol("l", integer=True, positive=True)  # noqa: E741
@@ -127,7 +127,7 @@ def test_refused_when_lowering(name: str) -> None:
     """The error comes before the first call and names the node, the model and the place."""
     expr, message = REFUSED[name]
     with pytest.raises(LoweringError, match=message) as refused:
-        Lowered({"risk": expr}, [x], [], "my-model", Rule())
+        Lowered({"risk": expr}, [x], [], "my-model", NodeSizes())
     assert "my-model" in str(refused.value) and "risk" in str(refused.value)
     with pytest.raises(LoweringError, match=message):
         function([x], expr)
@@ -135,7 +135,7 @@ def test_refused_when_lowering(name: str) -> None:
 
 def test_undeclared_symbol_is_named() -> None:
     with pytest.raises(LoweringError, match=r"my-model: b in risk is neither"):
-        Lowered({"risk": a + b}, [a], [], "my-model", Rule())
+        Lowered({"risk": a + b}, [a], [], "my-model", NodeSizes())
 
 
 def test_two_symbols_of_one_name_are_refused() -> None:
@@ -143,7 +143,7 @@ def test_two_symbols_of_one_name_are_refused() -> None:
         with pytest.raises(LoweringError, match="two symbols named a"):
             function([a, other], a + other**2)
         with pytest.raises(LoweringError, match="my-model: two symbols named a"):
-            Lowered({"first": a, "second": other}, [a, other], [], "my-model", Rule())
+            Lowered({"first": a, "second": other}, [a, other], [], "my-model", NodeSizes())
 
 
 def test_a_symbolic_array_size_is_named() -> None:
@@ -273,7 +273,7 @@ BODIES = [
 def test_values_cached_at_binding_do_not_leak(body: sp.Expr, unknown: sp.Symbol) -> None:
     """bind(x0)(x1) = bind(x1)(x1): what is cached at x0 must not depend on the unknown."""
     (control,) = {a, b} - {unknown}
-    lowered = Lowered({"value": body}, [unknown], [control], "test", Rule())
+    lowered = Lowered({"value": body}, [unknown], [control], "test", NodeSizes())
     fixed = {control: jnp.asarray(0.9)}
     moved = lowered.bind(jnp.array([0.3]), fixed)(jnp.array([1.1]))["value"]
     assert moved == pytest.approx(

@@ -214,11 +214,11 @@ def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
 
 
 def test_one_compilation_serves_fifty_values() -> None:
-    from replica.lowering.lower import Rule
+    from replica.lowering.lower import NodeSizes
     from replica.solve import compiled, resolve
 
     model, _ = resolve("slr-bayes", CONTROLS)
-    function = compiled(model, Rule(), Settings())
+    function = compiled(model, NodeSizes(), Settings())
     solve(**CONTROLS)
     before = function._cache_size()
     for alpha in np.linspace(0.5, 1.0, 5):

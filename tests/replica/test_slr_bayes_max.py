@@ -25,22 +25,22 @@ from equations.slr.max_rule import STRENGTH, log_evidence, posterior_square
 from equations.slr.planted_average import PlantedAverage, Score, Slope
 from replica import Settings, Status
 from replica.cli import app
-from replica.lowering.lower import Rule, function
+from replica.lowering.lower import NodeSizes, function
 from replica.theories.saddle_point import Problem, standard_error
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "slr_bayes_max.csv").open()))
 INF = float("inf")
-SMALL = Rule(log2_samples=11, tokens=2, winner=57)
+SMALL = NodeSizes(log2_samples=11, tokens=2, winner=57)
 
 
 @cache
-def problems(rule: Rule) -> tuple[Problem, Problem]:
+def problems(rule: NodeSizes) -> tuple[Problem, Problem]:
     model = MODELS["slr-bayes"].build(rule="max")
     return Problem(model, rule, "exact"), Problem(model, rule, "exact", one_set=True)
 
 
 @cache
-def compiled(rule: Rule) -> object:
+def compiled(rule: NodeSizes) -> object:
     every, one = problems(rule)
 
     def all_sets(c: jax.Array, x: jax.Array) -> tuple[object, ...]:
@@ -54,7 +54,7 @@ def compiled(rule: Rule) -> object:
 def at(
     q_k: float,
     q_v: float,
-    rule: Rule = SMALL,
+    rule: NodeSizes = SMALL,
     *,
     alpha: float = 1.0,
     L: float = 2,
@@ -163,7 +163,7 @@ def test_equations_are_derived_by_the_nishimori_rule() -> None:
 
 
 def channel(
-    law: str | None, rule: Rule, c: list[float], x: list[float]
+    law: str | None, rule: NodeSizes, c: list[float], x: list[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Conjugates and observables at given overlaps."""
     every = Problem(MODELS["slr-bayes"].build(rule="max", L=law), rule, "exact")
@@ -179,7 +179,7 @@ def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
     is averaged per length.
     """
     q_k, q_v, delta, alpha = 0.4, 0.7, 0.1, 1.3
-    rule = Rule(log2_samples=12, winner=36)
+    rule = NodeSizes(log2_samples=12, winner=36)
     two, weights = (
         quadrature(q_k, q_v, delta),
         [float(sp.Rational(p.split(":")[1])) for p in law.split(",")],
@@ -187,7 +187,7 @@ def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
     parts = [[0, 1 / (1 - q_v + delta), 1], [two["q_k_hat"], two["q_v_hat"], two["attention_mass"]]]
     if len(weights) == 3:
         hats, seen = channel(
-            None, Rule(log2_samples=12, winner=36, tokens=3), [1.0, 3, INF, delta], [q_k, q_v]
+            None, NodeSizes(log2_samples=12, winner=36, tokens=3), [1.0, 3, INF, delta], [q_k, q_v]
         )
         parts.append([*hats, seen[2]])
     mixed, seen = channel(law, rule, [alpha, INF, delta], [q_k, q_v])
@@ -200,9 +200,9 @@ def test_a_law_of_the_length_is_a_sum_over_lengths(law: str) -> None:
 @pytest.mark.slow
 def test_a_law_of_one_length_is_that_length() -> None:
     c, x = [1.3, INF, 0.1], [0.4, 0.7]
-    fixed = channel(None, Rule(log2_samples=8, winner=36, tokens=3), [c[0], 3, *c[1:]], x)
+    fixed = channel(None, NodeSizes(log2_samples=8, winner=36, tokens=3), [c[0], 3, *c[1:]], x)
     for one, other in zip(
-        channel("3:1", Rule(log2_samples=8, winner=36), c, x), fixed, strict=True
+        channel("3:1", NodeSizes(log2_samples=8, winner=36), c, x), fixed, strict=True
     ):
         assert one == pytest.approx(other, rel=1e-12)
 
@@ -279,7 +279,7 @@ def test_near_perfect_knowledge_the_conjugate_grows_as_the_inverse_root() -> Non
 
 
 def solved(L: int, **controls: float) -> replica.Solution:
-    rule = Rule(log2_samples=8, tokens=L, winner=36)
+    rule = NodeSizes(log2_samples=8, tokens=L, winner=36)
     return replica.solve(
         "slr-bayes",
         rule="max",
@@ -371,7 +371,7 @@ def test_thresholds_agree_with_the_branches_of_solve() -> None:
         (found.alpha_alg - margin["alpha_alg"], 2),
         (found.alpha_alg + margin["alpha_alg"], 1),
     ):
-        rule = Rule(log2_samples=10, tokens=4, winner=36)
+        rule = NodeSizes(log2_samples=10, tokens=4, winner=36)
         solution = replica.solve(
             "slr-bayes",
             rule="max",

@@ -302,8 +302,8 @@ def test_mistakes_are_refused_in_a_sentence(command) -> None:
 
 
 def test_a_risk_below_the_bayes_bound_is_an_error() -> None:
-    assert gradient_flow.judged(Status.SUCCESSFUL, 0.3, 1e-9, (0.4, 1e-9)) is Status.BELOW_BAYES
-    assert gradient_flow.judged(Status.SUCCESSFUL, 0.5, 1e-9, (0.4, 1e-9)) is Status.SUCCESSFUL
+    assert gradient_flow.classify(Status.SUCCESSFUL, 0.3, 1e-9, (0.4, 1e-9)) is Status.BELOW_BAYES
+    assert gradient_flow.classify(Status.SUCCESSFUL, 0.5, 1e-9, (0.4, 1e-9)) is Status.SUCCESSFUL
     model, values = resolve("slr-flow", LINEAR | {"rho_k": 1.1})
     assert gradient_flow.bayes_risk(model, values) is None
 

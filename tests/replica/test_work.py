@@ -358,7 +358,7 @@ OTHER: dict[str, tuple[Any, dict[str, Any], str]] = {
     "warm": ("spiked-wigner", {"warm": "snr"}, "warm is None there and snr here; directions.*"),
     "nodes": (
         "spiked-wigner",
-        {"nodes": replica.Rule(gaussian=99)},
+        {"nodes": replica.NodeSizes(gaussian=99)},
         r"nodes\.gaussian is 71 there and 99 here",
     ),
     "model": (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equations.calculus.averages import Average, LineIntegral, MellinIntegral
 from equations.calculus.special_functions import InverseMills, LogCosh, LogNdtr
 from replica.errors import LoweringError
-from replica.lowering.lower import Rule, function, value_and_error
+from replica.lowering.lower import NodeSizes, function, value_and_error
 from solvers import quadrature
 
 x, a, q = sp.symbols("x a q", real=True)
@@ -126,8 +126,8 @@ def test_complex_gamma(real: float, imaginary: float) -> None:
 
 
 @pytest.mark.parametrize("point", [-6.0, -1.0, 0.0, 1.0, 2.5])
-@pytest.mark.parametrize("rule", [Rule(), Rule().finer()], ids=["rule", "finer"])
-def test_mellin_inverts_the_gamma_function(point: float, rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [NodeSizes(), NodeSizes().finer()], ids=["rule", "finer"])
+def test_mellin_inverts_the_gamma_function(point: float, rule: NodeSizes) -> None:
     """exp(-e^u) - 1 = (1/2 pi i) int dz Gamma(z) e^{-z u} on Re z = -1/4."""
     integral = MellinIntegral(sp.exp(-z * a), z, sp.Rational(-1, 4), 112)
     assert function([a], integral, rule)(point) == pytest.approx(
