@@ -180,6 +180,7 @@ def build(
     every = (TOKEN, 1, count)
     x = {name: q.symbol for name, q in OVERLAPS.items()}
     alpha, lam = quantity("alpha"), {a: q.symbol for a, q in RIDGE.items()}
+    length, offset = () if law else (LENGTH,), (OFFSET,) if act.offset else ()
     spike = quantity("nu", infinite=True) if rule == "max" else SPIKE
 
     def average(body: sp.Expr) -> sp.Expr:
@@ -209,15 +210,7 @@ def build(
         setting=SETTING,
         overlaps=tuple(OVERLAPS.values()),
         conjugates=tuple(HATS.values()),
-        controls=(
-            alpha,
-            *(() if law else (LENGTH,)),
-            spike,
-            NOISE,
-            *RIDGE.values(),
-            TEMPERATURE,
-            *((OFFSET,) if act.offset else ()),
-        ),
+        controls=(alpha, *length, spike, NOISE, *RIDGE.values(), TEMPERATURE, *offset),
         prior=sp.Add(*(_ridge_term(a, lam[a]) for a in "kv")),
         coupling=sp.Add(*(_pairing(a) for a in "kv")),
         channel=alpha.symbol * average(envelope),
