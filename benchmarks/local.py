@@ -21,8 +21,7 @@ import numpy as np
 import xarray as xr
 
 import replica
-from replica import solve, thresholds
-from replica.check import landscape
+from replica import landscape, solve, thresholds
 from replica.plots.base import COLOURS, SHADE, new_figure, save_figure
 
 BASE = {"L": 4, "nu": 1, "Delta": 1e-4}

@@ -16,6 +16,7 @@ import solvers  # noqa: E402
 from equations import Model, Quantity  # noqa: E402
 from solvers import Status  # noqa: E402
 
+from .check import check, landscape  # noqa: E402
 from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
 from .files.export import to_tables  # noqa: E402
 from .files.store import load, save  # noqa: E402
@@ -51,9 +52,11 @@ __all__ = [
     "Status",
     "StoreError",
     "Thresholds",
+    "check",
     "curve",
     "equations",
     "evaluate",
+    "landscape",
     "load",
     "onset",
     "optimise",

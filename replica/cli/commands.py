@@ -24,7 +24,7 @@ from rich.table import Table
 from equations import MODELS
 
 from .. import show as printing
-from ..check.trials import SIZES
+from ..check import Asked
 from ..errors import InputError, ReplicaError
 from ..files import export, info, store
 from ..inputs import assignments
@@ -396,61 +396,14 @@ def phase(
         phase_command.run(asked, work)
 
 
-@app.command()
+@app.command(cls=check_command.CheckCommand)
 def check(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(help="May be left out if the file of --csv names it in a column."),
     ] = None,
     settings: Set = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--D", help=f"slr models: dimensions, extrapolated to 1/D = 0 [default: {SIZES}]."
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(help="Independent runs (at each D) [default: 10; subspace 30].")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="slr-erm: lbfgs, bfgs, newton-cg or gd.")
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "slr-erm: random, informed, best (the lower of both); slr-bayes: uninformed,"
-                " informed."
-            )
-        ),
-    ] = None,
-    damping: Annotated[
-        float | None, typer.Option(help="slr-bayes: weight on the old messages.")
-    ] = None,
-    d: Annotated[int | None, typer.Option("--d", help="subspace: dimension, as --set d=.")] = None,
-    length: Annotated[
-        int | None, typer.Option("--L", help="Tokens per sequence, as --set L=.")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            help=(
-                "subspace: steps [default: chosen by the theory]; slr-bayes: largest number of"
-                " steps."
-            )
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="subspace: sequences per step [default: 1].")
-    ] = None,
-    tokens: Annotated[
-        str | None,
-        typer.Option(
-            help="subspace: projected (exact in law, fast) or explicit (every coordinate)."
-        ),
-    ] = None,
-    dtype: Annotated[str | None, typer.Option(help="subspace: float32 or float64.")] = None,
-    seed: int | None = None,
     own: Annotated[
         Path | None,
         typer.Option(
@@ -475,22 +428,10 @@ def check(
     Example: replica check slr-bayes --csv runs.csv --set L=4 --set nu=1 --set Delta=0.01 (columns
     alpha, q_v, q_v_error)
     """
-    named = {name: str(value) for name, value in (("d", d), ("L", length)) if value is not None}
-    given = _parsed([*(settings or []), *(f"{k}={v}" for k, v in named.items())])
-    options = {
-        "sizes": sizes,
-        "trials": trials,
-        "method": method,
-        "start": start,
-        "damping": damping,
-        "steps": steps,
-        "batch": batch,
-        "tokens": tokens,
-        "dtype": dtype,
-        "seed": seed,
-    }
+    controls, options = check_command.given_flags(context)
+    given = _parsed([*(settings or []), *controls])
     with _long(output, resume, force, None, quiet=True) as work:
-        check_command.run(model, given, options, as_json, work, own)
+        check_command.run_check(Asked(model, given, own), options, as_json, work)
 
 
 @app.command("info")

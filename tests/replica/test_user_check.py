@@ -88,16 +88,16 @@ def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(
 )
 def test_bad_files_are_one_sentence(lines: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says):
-        measurements.read(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
+        measurements.read_table(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
 
 
 def test_missing_file_and_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
-        measurements.read(tmp_path / "none.csv", "spiked-wigner", {})
+        measurements.read_table(tmp_path / "none.csv", "spiked-wigner", {})
     with pytest.raises(InputError, match="which model"):
-        measurements.read(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
+        measurements.read_table(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
     with pytest.raises(InputError, match="given twice"):
-        measurements.read(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
+        measurements.read_table(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
 
 
 def checked(**attrs: Any) -> xr.Dataset:
@@ -148,7 +148,7 @@ def test_a_check_alone_is_drawn_against_inverse_size_or_its_control(tmp_path: Pa
     panel = draw_check(checked(), "q").axes[0]
     assert panel.get_xlabel() == "1/D" and len(panel.containers) == 2
     file = written(tmp_path / "own.csv", "snr,q,q_error", "2,0.9,0.01", "3,0.95,0.01")
-    _, own = measurements.check(file, "spiked-wigner", {})
+    own = replica.check("spiked-wigner", csv=file).dataset
     panel = draw_check(own, "q").axes[0]
     assert "lambda" in panel.get_xlabel()
     assert points(own, "snr", "q").x.tolist() == [2, 3]
