@@ -12,7 +12,7 @@ from rich.table import Table
 
 from equations import Model
 
-from ..solution import Branch
+from ..theories import Branch, theory_of
 
 LIMIT = 4.0
 """|z| above which theory and simulation disagree."""
@@ -83,9 +83,7 @@ def standard_error_of(model: Model, branch: Branch, name: str) -> float:
     """One standard error of the theory, which z adds to that of the simulation; the whole error
     where it is a bound.
     """
-    # Averages over samples give twice their standard error.
-    error_in_sigmas = 2.0 if model.scrambled or model.path == "proximal" else 1.0
-    return branch.error[name] / error_in_sigmas
+    return branch.error[name] / theory_of(model).error_in_sigmas
 
 
 def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> Comparison:

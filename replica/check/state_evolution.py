@@ -19,7 +19,8 @@ from ..precision import double_precision
 from ..simulate import data, measure, message_passing
 from ..simulate.posterior import Posterior, posterior
 from ..solution import Branch, Solution
-from ..solve import default_sizes, evaluator, solve
+from ..solve import solve
+from ..theories import theory_of
 from .base import Asked, Log, experiment, option, silent
 from .location import LocationPlan
 from .report import Report
@@ -106,10 +107,11 @@ def state_evolution(
     names = [q.name for q in model.overlaps]
     controls = jnp.array([values[q.name] for q in model.controls])
     with double_precision():
-        update = evaluator(model, default_sizes(model, values))
+        theory = theory_of(model)
+        sizes = theory.node_sizes(values)
         path = [np.array([float(model.starts[start][n]) for n in names])]
         for _ in range(steps):
-            path.append(np.asarray(update(controls, jnp.asarray(path[-1])).update))
+            path.append(theory.state(controls, jnp.asarray(path[-1]), sizes).update)
     return dict(zip(names, np.array(path).T, strict=True))
 
 
