@@ -12,7 +12,8 @@ from rich.table import Table
 
 from ..errors import InputError
 from ..files import store
-from ..plots.base import COLOURS, STYLES, hard_phase, new_figure, save_figure, shade_hard, valid
+from ..plots.base import COLOURS, STYLES, new_figure, save_figure
+from ..plots.sweeps import hard_phase, shade_hard, valid
 from ..sweeps.sweep import sweep
 
 POPULATION = ("bayes", "softmax", "softplus", "erf", "linear")

@@ -27,7 +27,7 @@ from replica import InputError, Status, StoreError
 from replica.cli import app
 from replica.files import store
 from replica.jobs import run as long_work
-from replica.plots.base import valid
+from replica.plots.sweeps import valid
 from replica.sweeps.dataset import failures
 
 GRID = {"snr": np.linspace(0.5, 4, 20)}
