@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from ..check import EXPERIMENTS, Asked, Report
 from ..check.base import Flag, all_flags, flags_of, perform_experiment
 from ..errors import SolveError
 from ..jobs.run import JobOptions
+from .shared import Force, Json, Resume, Set, long_work, parsed
 
 PANEL = "Options of the experiments"
 
@@ -94,6 +96,43 @@ def given_flags(context: typer.Context) -> tuple[list[str], dict[str, Any]]:
     controls = {flag.field for flag in all_flags() if flag.control}
     settings = [f"{name}={value}" for name, value in values.items() if name in controls]
     return settings, {name: value for name, value in values.items() if name not in controls}
+
+
+def check(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(help="May be left out if the file of --csv names it in a column."),
+    ] = None,
+    settings: Set = None,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv", help="Your own simulations; columns: controls, quantities, <quantity>_error."
+        ),
+    ] = None,
+    as_json: Json = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")
+    ] = None,
+    force: Force = False,
+    resume: Resume = False,
+) -> None:
+    """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is
+    above 4.
+
+    Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+
+    Example: replica check slr-erm --D 250,500,1000 --set activation=linear --set L=2 --set nu=1
+    --set Delta=0.1 --set lam_k=0.5 --set lam_v=0.5 --set alpha=3
+
+    Example: replica check slr-bayes --csv runs.csv --set L=4 --set nu=1 --set Delta=0.01 (columns
+    alpha, q_v, q_v_error)
+    """
+    controls, options = given_flags(context)
+    given = parsed([*(settings or []), *controls])
+    with long_work(output, resume, force, None, quiet=True) as work:
+        run_check(Asked(model, given, own), options, as_json, work)
 
 
 def run_check(asked: Asked, options: Mapping[str, Any], as_json: bool, work: JobOptions) -> None:
