@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import replica
-from replica.check import Report
+from replica import Report
 
 QUANTITIES = ("m_k", "q_k", "m_v", "q_v", "risk", "training_loss")
 NUMBERS = (

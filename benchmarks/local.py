@@ -22,7 +22,7 @@ import xarray as xr
 
 import replica
 from replica import landscape, solve, thresholds
-from replica.plots.base import COLOURS, SHADE, new_figure, save_figure
+from replica.plots import COLOURS, SHADE, new_figure, save_figure
 
 BASE = {"L": 4, "nu": 1, "Delta": 1e-4}
 ALPHAS = (1.0, 1.25, 1.4, 1.6, 2.0)

@@ -21,8 +21,15 @@ import xarray as xr
 
 import replica
 from replica import Settings, Status
-from replica.plots.base import COLOURS, STYLES, legend_above, new_figure, save_figure
-from replica.plots.sweeps import best_branch, valid
+from replica.plots import (
+    COLOURS,
+    STYLES,
+    best_branch,
+    legend_above,
+    new_figure,
+    save_figure,
+    valid,
+)
 
 RESULTS, DOCS = Path("results"), Path(__file__).parents[1] / "docs"
 ACTIVATIONS = ("bayes", "softmax", "softplus", "sigmoid", "erf", "relu", "linear")

@@ -22,8 +22,7 @@ import xarray as xr
 
 import replica
 from replica.check.ascent import compare_ascent
-from replica.plots.base import save_figure
-from replica.plots.subspace import draw_ascent
+from replica.plots import draw_ascent, save_figure
 from replica.simulate.subspace import Ascent
 
 R, D, TRIALS = 500, 200, 30

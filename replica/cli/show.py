@@ -11,9 +11,8 @@ from rich.table import Table
 
 from equations import MODELS, ModelSpec
 
-from .. import show as printing
 from ..errors import InputError
-from ..models import built, resolve
+from ..show import chosen, document, entries, text
 from .shared import Json, ModelName, Set, parsed
 
 
@@ -47,12 +46,10 @@ def show(
 
     Example: replica show slr-bayes --latex > slr.tex
     """
-    given = parsed(settings)
-    ready, _ = built(model, given)
-    resolve(model, given, partial=[q.name for q in ready.controls])
+    ready = chosen(model, parsed(settings))
     if latex and as_json:
         raise InputError("--latex and --json are two formats: give one of them")
     if as_json:
-        typer.echo(json.dumps(printing.entries(ready)))
+        typer.echo(json.dumps(entries(ready)))
     else:
-        typer.echo(printing.latex(ready) if latex else printing.text(ready))
+        typer.echo(document(ready) if latex else text(ready))

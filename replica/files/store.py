@@ -119,7 +119,13 @@ def _put_root(file: h5py.File, dataset: xr.Dataset) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Of this package and of those that decide its numbers."""
+    """Of this package and of those that decide its numbers.
+
+    Returns
+    -------
+    dict of name -> str
+        "unknown" for a package without metadata.
+    """
     found = dict.fromkeys(_PACKAGES, "unknown")
     for package in found:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
