@@ -15,6 +15,7 @@ from sympy.printing.latex import LatexPrinter
 from equations import Model, derive
 from equations.calculus.averages import Bound
 
+from .docstrings import notes_of, sources_of
 from .errors import InputError
 from .models import built, family, resolve
 from .theories import theory_of
@@ -85,10 +86,10 @@ def text(model: Model) -> str:
         "Observables",
         *(f"  {k} = {sp.sstr(o.expr)}   [{o.units}]" for k, o in model.observables.items()),
     ]
-    for title, note in model.notes.items():
+    for title, note in notes_of(model).items():
         lines += ["", title, *_indent(note)]
-    if model.sources:
-        lines += ["", "Sources", *(f"  {s}" for s in model.sources)]
+    if sources := sources_of(model):
+        lines += ["", "Sources", *(f"  {s}" for s in sources)]
     if model.source is not None:
         lines += ["", "File", f"  {model.source.file}"]
     return "\n".join(lines)
@@ -116,8 +117,8 @@ def entries(model: Model) -> dict[str, Any]:
         "equations": {str(left): sp.sstr(right) for left, right in derive(model).items()},
         "observables": {name: sp.sstr(value) for name, value in model.expressions.items()},
         "units": {name: o.units for name, o in model.observables.items()},
-        "notes": dict(model.notes),
-        "sources": list(model.sources),
+        "notes": notes_of(model),
+        "sources": list(sources_of(model)),
     }
 
 
@@ -168,11 +169,11 @@ def document(model: Model) -> str:
     body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting)]
     for title, equations in _derivation(model).items():
         body += [rf"\subsection*{{{title}}}", *(_display(e) for e in equations)]
-    if model.sources:
+    if sources := sources_of(model):
         body += [
             r"\subsection*{Sources}",
             r"\begin{itemize}",
-            *(rf"\item {_escape(s)}" for s in model.sources),
+            *(rf"\item {_escape(s)}" for s in sources),
             r"\end{itemize}",
         ]
     head = (
