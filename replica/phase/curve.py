@@ -17,8 +17,8 @@ from solvers.continuation import Knot, correct, trace
 from ..lowering.lower import FLOOR, SAFETY, NodeSizes
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
+from .branches import TOL, Standing
 from .thresholds import ACCURACY, NAMES, Search, search
-from .transition import TOL, Standing
 
 ROLES = (
     "the uninformed branch",
