@@ -15,11 +15,19 @@ import pytest
 from typer.testing import CliRunner
 
 import replica
-from replica import InputError, StoreError
-from replica.check import EXPERIMENTS, Asked, Experiment, Report, compare, experiment, option
+from replica import InputError, Status, StoreError
+from replica.check import (
+    EXPERIMENTS,
+    Asked,
+    Experiment,
+    Report,
+    compare,
+    experiment,
+    measurements,
+    option,
+)
 from replica.check.base import Log, experiment_for, silent
 from replica.check.fits import FitOptions
-from replica.check.report import standard_error_of
 from replica.check.trials import compare_trials
 from replica.cli import app
 from replica.models import resolve
@@ -181,30 +189,53 @@ POINTS = {
 }
 
 
+def written(path: Path, name: str, value: float, error: float) -> Path:
+    path.write_text(f"{name},{name}_error\n{value!r},{error!r}\n", encoding="utf-8")
+    return path
+
+
 @pytest.mark.parametrize(
-    ("point", "sigmas", "z"),
+    ("point", "z"),
     [
-        # A measurement with the error e of the theory, 3 e beside it: 3/sqrt(1 + 1/4) where e is
-        # two standard errors, 3/sqrt(2) where it is a bound.
-        ("max", 2, 2.683281573),
-        ("spiked", 1, 2.121320344),
-        ("trained", 2, 2.683281573),
+        # 0.56 +- 0.01 against 0.5 with an error of 0.02: that is two standard errors where averages
+        # run over samples, z = 0.06/sqrt(0.01^2 + 0.01^2), and else z = 0.06/sqrt(0.01^2 + 0.02^2).
+        ("max", 4.242640687),
+        ("trained", 4.242640687),
+        ("spiked", 2.683281573),
     ],
 )
 def test_z_holds_one_standard_error_of_the_theory(
-    point: str, sigmas: float, z: float, tmp_path: Path
+    point: str, z: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, settings, measured = POINTS[point]
+    model, values = resolve(name, settings)
+    branch = made_branch({measured: 0.5}, {measured: 0.02})
+    solution = replica.Solution(model, values, (branch,), 0)
+    monkeypatch.setattr(measurements, "solve", lambda model, **values: solution)
+    table = written(tmp_path / "own.csv", measured, 0.56, 0.01)
+    (row,) = replica.check(name, csv=table, **settings).comparisons
+    assert row.z == pytest.approx(z, rel=1e-9)
+    # Trials of the same model whose mean over D is 0.56 +- 0.01: the same z.
+    plan = EXPERIMENTS[name].planned(settings, sizes="100", trials=2)
+    trials = compare_trials(plan, measured, np.array([[0.55, 0.57]]), branch)
+    assert trials.standard_error == pytest.approx(0.01) and trials.z == pytest.approx(z, rel=1e-9)
+
+
+def made_branch(overlaps: dict[str, float], error: dict[str, float]) -> replica.Branch:
+    return replica.Branch("best", overlaps, {}, 0.0, {}, Status.SUCCESSFUL, 0.0, error, 1, 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "sigmas"), [("max", 2), ("spiked", 1), ("trained", 2)])
+def test_measurements_of_a_solved_point_hold_its_standard_error(
+    point: str, sigmas: int, tmp_path: Path
+) -> None:
+    """Three errors of the theory beside it, with the error of the theory."""
     model, settings, name = POINTS[point]
     solution = replica.solve(model, **settings)
     branch = solution.branches[solution.best]
     error, value = branch.error[name], branch.overlaps[name]
-    table = tmp_path / "own.csv"
-    table.write_text(f"{name},{name}_error\n{value + 3 * error!r},{error!r}\n")
+    table = written(tmp_path / "own.csv", name, value + 3 * error, error)
     (row,) = replica.check(model, csv=table, **settings).comparisons
-    assert row.z == pytest.approx(z, rel=1e-3)
     assert row.theory_error == pytest.approx(error / sigmas, rel=1e-12)
-    # And so do the trials of the same model.
-    plan = EXPERIMENTS[model].planned(settings, sizes="100,200", trials=2)
-    trials = compare_trials(plan, name, np.zeros((2, 2)), branch)
-    assert trials.theory_error == standard_error_of(solution.model, branch, name)
-    assert trials.theory_error == row.theory_error
+    assert row.z == pytest.approx(3 / np.sqrt(1 + 1 / sigmas**2), rel=1e-3)
