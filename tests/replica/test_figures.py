@@ -15,6 +15,7 @@ import xarray as xr
 
 import replica
 from replica import InputError, Status
+from replica.phase.curve import BETWEEN, UNINFORMED
 from replica.plots import registry
 from replica.plots.base import COLOURS, STYLES, drawn_as, line_look, scale_of
 from replica.plots.figures import figure_of, figure_of_all, plot
@@ -281,3 +282,20 @@ def test_figures_drawn_inside_a_style_keep_it_when_they_are_saved(tmp_path: Path
     again = plot(swept(), style="paper")
     again.savefig(tmp_path / "two.png")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_a_stable_stretch_between_two_branches_is_one_more_branch() -> None:
+    """Plain iteration stays there: it is neither unstable nor one of the two."""
+    variables = {
+        "alpha": ("point", ALPHA, {"latex": r"\alpha"}),
+        "risk": ("point", BEST),
+        "error_risk": ("point", 0 * BEST),
+        "spectral_radius": ("point", [0.5, 0.5, 0.5, 1.5]),
+        "role": ("point", [UNINFORMED, UNINFORMED, BETWEEN, BETWEEN]),
+        "piece": ("point", [0, 0, 0, 0]),
+    }
+    limits = {name: {"value": None} for name in ("alpha_inf", "alpha_IT", "alpha_alg")}
+    about = {"kind": "curve", "control": "alpha", "thresholds": limits, "folds": []}
+    drawing = figure_of(xr.Dataset(variables, attrs=about | {"transition": "none"}))
+    shown = [line.get_label() for line in drawing.axes[0].lines]
+    assert shown == ["uninformed branch", "further branch", "unstable"]
