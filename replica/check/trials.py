@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
+from equations.numerals import shown, whole
 from equations.slr.laws import read_law
 
 from ..errors import InputError
@@ -118,9 +119,11 @@ def plan(
     text = SIZES if sizes is None else sizes
     parts = text.split(",") if isinstance(text, str) else list(text)
     try:
-        values = tuple(sorted({int(part) for part in parts}))
+        values = tuple(sorted({whole(part) for part in parts}))
     except ValueError:
-        raise InputError(f"cannot read --D {text!r}: write sizes such as 500,1000,2000") from None
+        raise InputError(
+            f"cannot read --D {shown(text)}: write sizes such as 500,1000,2000"
+        ) from None
     trials = TRIALS if trials is None else trials
     if values[0] < 10:
         raise InputError(

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from equations import MODELS
+from equations.numerals import real, shown
 
 from .. import show as printing
 from ..check.trials import SIZES
@@ -275,9 +276,11 @@ def evaluate_at(
     """
     overlaps = assignments([p for p in at.split(",") if p], "--at")
     try:
-        values = {k: float(v) for k, v in overlaps.items()}
+        values = {k: real(v) for k, v in overlaps.items()}
     except ValueError:
-        raise InputError(f"cannot read --at {at!r}: write overlap=number,overlap=number") from None
+        raise InputError(
+            f"cannot read --at {shown(at)}: write overlap=number,overlap=number"
+        ) from None
     result = evaluate(model, values, **_parsed(settings))
     if as_json:
         typer.echo(json.dumps(result))
