@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..jobs.run import JobOptions, opened, progress_bar
 from ..models import resolve
 from ..sweeps.sweep import Grid, advance, prepared
-from ..theories.saddle_point import Settings
+from ..theories import Settings
 
 REFERENCE = "linear"
 """The activation that others are compared with."""

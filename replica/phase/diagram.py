@@ -23,10 +23,10 @@ from ..inputs import number
 from ..jobs.run import JobOptions, gathered, opened, progress_bar
 from ..lowering.lower import SAFETY, NodeSizes
 from ..sweeps.dataset import metadata
-from ..theories.one_parameter import OneParameter
+from ..theories import theory_of
 from . import branch_map
 from .risk_map import Profile, mapped, profile, stacked, unstacked
-from .thresholds import ACCURACY, NAMES, Thresholds, checked, search, span, starting_sizes
+from .thresholds import ACCURACY, NAMES, Thresholds, checked, search, span
 from .transition import s_curve
 
 CLOSE = 1e-3
@@ -174,7 +174,8 @@ def run(
     if quantity is None:
         raise InputError(f"{built.name} has no control {name!r}")
     places = [number(quantity, v) for v in values]
-    if built.path == "proximal":
+    theory = theory_of(built)
+    if theory.diagram == "map":
         if grid is not None and within is not None:
             raise InputError("within and grid both say where: give one of them")
         return branch_map.run(
@@ -295,12 +296,13 @@ def cusp(
     Along the curve of fixed points the least tangent component of the control is negative with
     folds, positive without, and smooth in ``name``: its zero is the cusp.
     """
-    sizes = sizes or starting_sizes(
-        model, accuracy, *({**fixed, name: end, control: within[1]} for end in between)
+    theory = theory_of(model)
+    sizes = sizes or theory.first_sizes(
+        accuracy, *({**fixed, name: end, control: within[1]} for end in between)
     )
 
     def least(value: float, sizes: NodeSizes) -> tuple[float, float]:
-        line = OneParameter(model, sizes, control, {**fixed, name: value})
+        line = theory.along(control, {**fixed, name: value}, sizes)
         ends = within if line.sign > 0 else within[::-1]
         knot = steepest(line.field, s_curve(line, *ends))[1]
         return float(knot.tangent[-1]), line.value(knot.u[-1])

@@ -16,7 +16,7 @@ from solvers import Status
 from ..files.store import versions
 from ..lowering.node_sizes import NodeSizes
 from ..solution import Solution
-from ..theories.saddle_point import Point, Settings
+from ..theories import Point, Settings
 from .columns import Column
 
 
@@ -59,11 +59,9 @@ def _variables(model: Model) -> Iterator[_Variable]:
         long_name="error estimate of free_energy",
         units="1",
     )
-    for i, name in enumerate(model.observables):
-        unit = model.units.get(name, "1")
-        yield number(
-            name, lambda p, i=i: p.observables[..., i], latex=model.latex.get(name, ""), units=unit
-        )
+    for i, (name, observable) in enumerate(model.observables.items()):
+        unit = observable.units
+        yield number(name, lambda p, i=i: p.observables[..., i], latex=observable.latex, units=unit)
         yield number(
             f"error_{name}",
             lambda p, i=i: p.error_observables[..., i],
@@ -137,7 +135,7 @@ def metadata(
     model: Model, fixed: dict[str, float], sizes: NodeSizes | None = None
 ) -> dict[str, Any]:
     """What a file says about where its numbers come from."""
-    terms = (model.prior, model.coupling, model.channel, *model.observables.values())
+    terms = (model.prior, model.coupling, model.channel, *model.expressions.values())
     source = (
         {}
         if model.source is None

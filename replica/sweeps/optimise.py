@@ -23,7 +23,6 @@ import xarray as xr
 from scipy.optimize import minimize
 
 from equations import Model
-from equations.calculus.envelope import RESPONSES
 from solvers import Status
 
 from ..errors import InputError
@@ -34,9 +33,8 @@ from ..lowering.node_sizes import NodeSizes
 from ..models import built, resolve
 from ..precision import double_precision
 from ..solution import Branch, Solution
-from ..solve import check, completed, solve, start_vector
-from ..theories.erm import FIRST_LEVEL, ensemble_at, fixed_point
-from ..theories.saddle_point import Settings
+from ..solve import check, completed, solve
+from ..theories import Settings, theory_of
 from .dataset import blank, failures, to_dataset
 from .sweep import axes_of
 
@@ -291,11 +289,7 @@ def _blank(
 
 
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
-    if model.path != "proximal":
-        raise InputError(
-            f"{model.name} has no regularisation to choose: optimise works for models of trained"
-            " predictors, such as slr-erm"
-        )
+    theory_of(model).check_gradient(observable)
     for name in over:
         if (
             not _quantity(model, name).low == 0
@@ -306,16 +300,6 @@ def _check(model: Model, over: Sequence[str], observable: str) -> None:
                 f"{name} cannot be optimised: its logarithm is searched, so it must be a positive"
                 " number"
             )
-    if observable not in model.observables:
-        raise InputError(
-            f"{model.name} has no observable {observable!r}:"
-            f" {nearest(observable, model.observables)}"
-        )
-    if model.observables[observable].has(*RESPONSES):
-        raise InputError(
-            f"{observable} cannot be optimised: it contains the response of the minimiser; choose"
-            " risk, training_loss or energy"
-        )
 
 
 def _quantity(model: Model, name: str) -> Any:
@@ -345,13 +329,8 @@ class _Objective:
         values: Mapping[str, float],
         x: np.ndarray,
     ) -> None:
-        self.model, self.observable, self.settings, self.values, self.x = (
-            model,
-            observable,
-            settings,
-            dict(values),
-            x,
-        )
+        self.model, self.values = model, dict(values)
+        self.branch = theory_of(model).followed(x, settings, observable)
         self.columns = [[q.name for q in model.controls].index(n) for n in names]
         self.names, self.evaluations = list(names), 0
 
@@ -360,14 +339,11 @@ class _Objective:
         return np.array([values[q.name] for q in self.model.controls])
 
     def __call__(self, t: np.ndarray) -> tuple[float, np.ndarray]:
-        c = self.controls(t)
-        ensemble = ensemble_at(self.model, c)
-        end, _ = fixed_point(ensemble, self.x, self.settings)
+        moved = self.branch.to(self.controls(t), self.basis(t))
         self.evaluations += 1
-        if end.status is not Status.SUCCESSFUL:
-            raise _Stopped(end.status)
-        self.x = end.x
-        return ensemble.observable_gradient(end.x, end.state, self.observable, self.basis(t))
+        if moved.status is not Status.SUCCESSFUL:
+            raise _Stopped(moved.status)
+        return moved.value, moved.gradient
 
     def basis(self, t: np.ndarray) -> np.ndarray:
         """d controls / d t, one row per entry of t."""
@@ -399,7 +375,7 @@ def find(
             )
             solution = solve(model, settings=settings, **values, **at)
             best = None if solution.best is None else solution.branches[solution.best]
-            if best is None or not status.is_point or _near(best, goal.x):
+            if best is None or not status.is_point or _near(best, goal.branch.x):
                 break
             x = _overlaps(best)
         else:  # the best branch at the optimum of each branch is another one
@@ -429,7 +405,7 @@ def find(
 def _best_start(model: Model, values: dict[str, float], settings: Settings) -> np.ndarray:
     solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
     if solution.best is None:
-        return start_vector(model, model.starts["informed"], values)
+        return theory_of(model).start_vector(model.starts["informed"], values)
     return _overlaps(solution.branches[solution.best])
 
 
@@ -488,10 +464,7 @@ def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.nda
         )
     except _Stopped:
         return np.full(len(t), np.nan)
-    ensemble = ensemble_at(goal.model, goal.controls(t), FIRST_LEVEL + branch.level)
-    slope = ensemble.observable_gradient(
-        x, ensemble.search(x, ensemble.unknown()), goal.observable, goal.basis(t)
-    )[1]
+    slope = goal.branch.gradient_at(x, goal.controls(t), branch.level, goal.basis(t))
     curvature = (curvature + curvature.T) / 2
     if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:
         return np.full(len(t), np.nan)

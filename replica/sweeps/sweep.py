@@ -26,8 +26,8 @@ from ..inputs import assignments, nearest, number
 from ..jobs.run import Bar, JobOptions, gathered, opened, progress_bar
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
-from ..solve import check, completed, default_sizes
-from ..theories.saddle_point import Settings
+from ..solve import check, completed
+from ..theories import Settings, theory_of
 from .columns import Column, columns, solve_column
 from .dataset import blank, failures, fill, statuses
 
@@ -204,11 +204,8 @@ def prepared(
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
-    if built.path == "flow":
-        raise InputError(
-            f"{built.name} has fixed points that come and go: use solve at one point, or phase for"
-            " its boundaries"
-        )
+    theory = theory_of(built)
+    theory.check_sweep()
     settings = completed(settings, built)
     axes = axes_of(built, over, controls)
     directions = (
@@ -218,7 +215,7 @@ def prepared(
     )
     if warm is not None and warm not in axes:
         raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
-    sizes = nodes or default_sizes(built, *_corners(axes, fixed))
+    sizes = nodes or theory.node_sizes(*_corners(axes, fixed))
     cut = columns(built, axes, fixed, warm, directions)
     return Grid(
         built,
@@ -243,7 +240,7 @@ def advance(
         write()
         return failures(statuses(dataset, grid.columns[i]))
 
-    threads = 2 if grid.model.path == "compiled" else 1
+    threads = 2 if theory_of(grid.model).batched else 1
     job = partial(
         solve_column, settings=grid.settings, sizes=grid.sizes, warm=grid.warm is not None
     )
