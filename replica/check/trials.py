@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
+from equations.numerals import shown, whole
 
 from ..errors import InputError
 from ..inputs import printable
@@ -59,9 +60,11 @@ def read_trials(sizes: str | Sequence[int] = SIZES, trials: int = TRIALS, seed: 
     """From what a user gives; ``sizes`` as "500,1000,2000" or numbers."""
     parts = sizes.split(",") if isinstance(sizes, str) else list(sizes)
     try:
-        values = tuple(sorted({int(part) for part in parts}))
+        values = tuple(sorted({whole(part) for part in parts}))
     except ValueError:
-        raise InputError(f"cannot read --D {sizes!r}: write sizes such as 500,1000,2000") from None
+        raise InputError(
+            f"cannot read --D {shown(sizes)}: write sizes such as 500,1000,2000"
+        ) from None
     if values[0] < 10:
         raise InputError(
             f"D = {values[0]} is too small to say anything about D = infinity: use at least 10"

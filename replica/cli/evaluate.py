@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from equations.numerals import real, shown
+
 from ..errors import InputError
 from ..inputs import assignments
 from ..solve import evaluate
@@ -26,9 +28,11 @@ def evaluate_at(
     """
     overlaps = assignments([p for p in at.split(",") if p], "--at")
     try:
-        values = {k: float(v) for k, v in overlaps.items()}
+        values = {k: real(v) for k, v in overlaps.items()}
     except ValueError:
-        raise InputError(f"cannot read --at {at!r}: write overlap=number,overlap=number") from None
+        raise InputError(
+            f"cannot read --at {shown(at)}: write overlap=number,overlap=number"
+        ) from None
     result = evaluate(model, values, **parsed(settings))
     if as_json:
         typer.echo(json.dumps(result))

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from equations.numerals import real, shown
+
 from ..dynamics.boundaries import BOUNDARIES, Boundaries
 from ..errors import InputError, SolveError
 from ..files import store
@@ -249,9 +251,9 @@ def _limits(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
-        low, high = map(float, text.split(":"))
+        low, high = map(real, text.split(":"))
     except ValueError:
-        raise InputError(f"cannot read --within {text!r}: write low:high") from None
+        raise InputError(f"cannot read --within {shown(text)}: write low:high") from None
     return low, high
 
 
@@ -261,9 +263,9 @@ def _print(found: Thresholds) -> None:
     meaning = ("informed branch appears", "free energies are equal", "uninformed branch disappears")
     for name, text in zip(NAMES, meaning, strict=True):
         value = getattr(found, name)
-        shown = (
+        words = (
             f"none in {found.within[0]:g}..{found.within[1]:g}"
             if value is None
             else f"{value:.10g} ({found.error[name]:.0e})"
         )
-        typer.echo(f"{name:<10}{shown:<28}{text}")
+        typer.echo(f"{name:<10}{words:<28}{text}")
