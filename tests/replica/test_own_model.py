@@ -344,8 +344,7 @@ def test_a_free_energy_is_shown_and_evaluated(command) -> None:
 
 HEAD = """
 from sympy import *
-from replica import Model, conjugate, quantity
-from replica import gaussian_term
+from replica import Model, conjugate, gaussian_term, quantity
 alpha, q = quantity("alpha"), quantity("q")
 q_hat = conjugate(q)
 def raw(**changes):
