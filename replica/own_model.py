@@ -68,7 +68,10 @@ def from_source(source: Source) -> ModelSpec:
             f"{source.file}: OPTIONS must be a dict of name -> tuple of strings, the default first"
         )
     return ModelSpec(
-        _checked(source, build, options), options, module.__doc__ or "", getattr(module, "FREE", {})
+        _checked(source, build, options),
+        options,
+        module.__doc__ or "",
+        getattr(module, "PARSERS", {}),
     )
 
 
