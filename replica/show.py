@@ -15,9 +15,9 @@ from sympy.printing.latex import LatexPrinter
 from equations import Model, derive
 from equations.calculus.averages import Bound
 
-from .docstrings import notes_of, sources_of
 from .errors import InputError
 from .models import built, family, resolve
+from .models.docstrings import notes_of, sources_of
 from .theories import theory_of
 
 NAMED_ABOVE = 60

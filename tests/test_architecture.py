@@ -59,7 +59,6 @@ ROOMS = {
     "errors": "ground",
     "inputs": "ground",
     "precision": "ground",
-    "own_model": "models",
     "solution": "solve",
     "show": "solve",
     "__main__": "cli",
@@ -75,7 +74,7 @@ APPLICATIONS = (
     "replica.check",
     "replica.plots.manifold",
     "replica.plots.subspace",
-    "replica.cli.demo",
+    "replica.demo",
     "equations.quantities",
 )
 """What may name a model or an overlap: everything else serves any model."""

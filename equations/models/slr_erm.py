@@ -107,6 +107,11 @@ RIDGE = {
 Symbols = dict[str, sp.Symbol]
 
 
+def _title(activation: str, rule: str, L: str | None) -> str:
+    law = "" if L is None else f", L ~ {L}"
+    return f"Trained attention on single-location regression ({activation}, {rule}{law})"
+
+
 def _centres(x: Symbols) -> dict[str, sp.Expr]:
     """omega_a of token l: what the teacher and chance say of a field."""
     noise = {a: sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) for a in "kv"}
@@ -203,10 +208,7 @@ def build(
     envelope = MoreauEnvelope(residual**2 / 2, TOKEN, count, fields)
     return Model(
         name="slr-erm",
-        title=(
-            f"Trained attention on single-location regression ({activation},"
-            f" {rule}{'' if L is None else f', L ~ {L}'})"
-        ),
+        title=_title(activation, rule, L),
         setting=SETTING,
         overlaps=tuple(OVERLAPS.values()),
         conjugates=tuple(HATS.values()),

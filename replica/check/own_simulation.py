@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..inputs import nearest
 from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
-from ..own_model import is_file, named, simulation
+from ..models.own_model import is_file, named, simulation
 from ..solution import Solution
 from ..solve import solve
 from .base import Asked, Log, experiment, option, silent

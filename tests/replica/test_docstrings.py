@@ -8,7 +8,7 @@ import pytest
 
 import replica
 from equations import MODELS
-from replica.docstrings import FIELDS, NOTES, notes_of, read_fields, sources_of
+from replica.models.docstrings import FIELDS, NOTES, notes_of, read_fields, sources_of
 
 TEXT = """A model.
 
