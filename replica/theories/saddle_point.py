@@ -193,10 +193,16 @@ class SaddlePoint(Theory):
         for _ in range(branch.level):
             sizes = sizes.refined()
         c = jnp.asarray(self.control_vector(values))
-        x = jnp.asarray(list(branch.overlaps.values()))
-        table, distance = (np.asarray(v) for v in _derivatives(self, sizes, moved)(x, c))
+        x = np.array(list(branch.overlaps.values()))
+        derivatives = _derivatives(self, sizes, moved)
+        table, distance = (np.asarray(v) for v in derivatives(x, c))
         finer = np.asarray(_derivatives(self, sizes.finer(), moved)(x, c)[0])
-        return table, SAFETY * np.abs(finer - table) + FLOOR, float(distance)
+        error = SAFETY * np.abs(finer - table) + FLOOR
+        steps = np.array([branch.error[q.name] for q in self.model.overlaps])
+        inside = np.where(x + steps > box(self.model).high, -steps, steps)
+        for displaced in x + np.diag(inside):  # the point has an error of its own
+            error = error + np.abs(np.asarray(derivatives(displaced, c)[0]) - table)
+        return table, error, float(distance)
 
     def threshold_accuracy(self, accuracy: float) -> float:
         """What the errors of thresholds are refined to."""

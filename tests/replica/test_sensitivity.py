@@ -46,6 +46,15 @@ def test_magnet(magnet: Model) -> None:
     assert 0 < found.error["beta"]["m"] < 1e-9
 
 
+def test_the_error_covers_that_of_the_point() -> None:
+    """Reference: differences of two solutions of q = E tanh(s q + sqrt(s q) z) to 40 digits."""
+    solution = replica.solve("spiked-wigner", snr=2)
+    found = replica.sensitivity(solution)
+    wrong = abs(found.values["snr"]["q"] - 0.33592758087213618)
+    assert wrong <= found.error["snr"]["q"] < 1e-8
+    assert solution.branches[0].error["q"] < 1e-9
+
+
 def test_a_critical_point_has_no_derivative(magnet: Model) -> None:
     solution = replica.solve(magnet, beta=1.0, starts={"zero": {"m": 0.0}})
     found = replica.sensitivity(solution, "zero")

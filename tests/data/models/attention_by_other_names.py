@@ -2,7 +2,7 @@
 
 from sympy import Add, IndexedBase, KroneckerDelta, Sum, Symbol, sqrt
 
-from equations import (
+from replica import (
     AtProx,
     BasinChange,
     Criterion,
