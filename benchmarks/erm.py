@@ -15,8 +15,8 @@ import replica
 from replica import Settings
 from replica.models import resolve
 from replica.theories import theory_of
-from replica.theories.erm import DAMPING
-from replica.theories.erm_samples import Minima, SampleMap
+from replica.theories.trained.predictor import DAMPING
+from replica.theories.trained.sample_map import Minima, SampleMap
 from solvers.warm_start import warm_fixed_point
 
 GIVEN = {"activation": "softmax", "L": 4, "nu": 1, "Delta": 0.1, "lam_k": 0.8, "lam_v": 1.0}

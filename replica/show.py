@@ -117,7 +117,7 @@ def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, 
 
 def _equations(model: Model) -> list[str]:
     short, names = _abbreviated(model)
-    head = "" if model.conjugates else theory_of(model).objective[1]
+    head = theory_of(model).objective[1]
     lines = [f"  {head}{left} = {sp.sstr(right)}" for left, right in short.items()]
     if names:
         lines += ["  where", *(f"    {symbol} = {sp.sstr(expr)}" for symbol, expr in names.items())]
@@ -188,11 +188,9 @@ def _derivation(model: Model) -> dict[str, list[str]]:
 
     def equation(left: sp.Symbol, right: sp.Expr) -> str:
         label, value = printer.doprint(left), printer.doprint(right)
-        return (
-            f"{label} = {value}"
-            if model.conjugates
-            else rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
-        )
+        if not objective:
+            return f"{label} = {value}"
+        return rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
 
     labels = {k: o.latex or (r"\mathrm{" + _escape(k) + "}") for k, o in model.observables.items()}
     sections = {

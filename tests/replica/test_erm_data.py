@@ -12,7 +12,7 @@ import replica
 from replica import InputError, LoweringError, Settings, Status
 from replica.models import resolve
 from replica.theories import theory_of
-from replica.theories.erm_samples import SampleMap
+from replica.theories.trained.sample_map import SampleMap
 
 POINT = {"activation": "linear", "nu": 1, "Delta": 0.1, "lam_k": 1, "lam_v": 1, "alpha": 3}
 AT = np.array([0.2, 0.4, 0.9, 0.5, 0.4, 0.3])

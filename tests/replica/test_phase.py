@@ -27,9 +27,10 @@ from replica.cli import app
 from replica.errors import InputError, SolveError, StoreError
 from replica.files import store
 from replica.files.store import load, save
+from replica.phase.branches import Stretch
 from replica.phase.diagram import REGIONS, cusp, phase_diagram
 from replica.phase.thresholds import Search, Thresholds
-from replica.phase.transition import Stretch, find_transition, s_curve
+from replica.phase.transition import find_transition, s_curve
 from replica.plots.phase import draw_phase
 from replica.theories import theory_of
 from solvers import Curve
