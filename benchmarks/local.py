@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 import replica
-from replica import landscape, solve, thresholds
+from replica import landscape, thresholds
 from replica.plots import COLOURS, SHADE, new_figure, save_figure
 
 BASE = {"L": 4, "nu": 1, "Delta": 1e-4}
@@ -98,56 +98,48 @@ def show(row: dict[str, Any]) -> str:
 
 def draw(runs: list[tuple[float, xr.Dataset]], erm: dict[float, tuple[float, float]]) -> Any:
     """Cosine of the value vector against alpha: branches as lines, runs as dots."""
-    figure, panels = new_figure(2)
+    figure, (left, right) = new_figure(2)
     limits = thresholds("slr-bayes", **BASE)
-    posterior = [solve("slr-bayes", alpha=a, **BASE) for a in FINE]
-    for panel, (title, mine) in zip(
-        panels, {"message passing": True, "trained softmax attention": False}.items(), strict=True
+    for panel in (left, right):
+        hard = {"color": SHADE, "alpha": 0.4, "linewidth": 0, "label": "hard phase"}
+        panel.axvspan(limits.alpha_IT, limits.alpha_alg, **hard)
+    draw_posterior_branches(left)
+    lines = [v for _, v in erm.values()]
+    right.plot(list(erm), lines, color=COLOURS[2], label="replica-symmetric theory")
+    passed, fitted = [], []
+    for alpha, found in runs:
+        messages = found.attrs["algorithm"] == landscape.MESSAGES
+        (passed if messages else fitted).append((alpha, found))
+    for panel, title, shown in (
+        (left, "message passing", passed),
+        (right, "trained softmax attention", fitted),
     ):
-        panel.axvspan(
-            limits.alpha_IT,
-            limits.alpha_alg,
-            color=SHADE,
-            alpha=0.4,
-            linewidth=0,
-            label="hard phase",
-        )
-        if mine:
-            for name, colour in (("uninformed", COLOURS[0]), ("informed", COLOURS[1])):
-                on_branch = [
-                    v
-                    for p in posterior
-                    for n, (_, v) in landscape.cosines_of(p).items()
-                    if name in n.split("+")
-                ]
-                panel.plot(FINE, on_branch, color=colour, label=f"{name} branch")
-        else:
-            panel.plot(
-                list(erm),
-                [v for _, v in erm.values()],
-                color=COLOURS[2],
-                label="replica-symmetric theory",
-            )
-        for i, (start, mark) in enumerate((("blind", "o"), ("informed", "^"))):
-            for alpha, found in runs:
-                if (found.attrs["algorithm"] == landscape.MESSAGES) is mine:
-                    shift = 0.012 * (2 * i - 1)
-                    last = found.isel(start=i, size=-1)["cosine_v"].values
-                    panel.plot(
-                        np.full(last.size, alpha + shift),
-                        last,
-                        mark,
-                        color="black",
-                        markersize=3,
-                        alpha=0.5,
-                        fillstyle="none",
-                    )
-            panel.plot(
-                [], [], mark, color="black", markersize=3, fillstyle="none", label=f"{start} start"
-            )
+        draw_runs(panel, shown)
         panel.set(xlabel=r"$\alpha$", ylabel=r"$m_v/\sqrt{q_v}$", title=title, ylim=(0, 1.05))
         panel.legend(frameon=False, loc="lower right")
     return figure
+
+
+def draw_posterior_branches(panel: Any) -> None:
+    """Both branches of the posterior, each where it is there."""
+    on_branch: dict[str, dict[float, float]] = {"uninformed": {}, "informed": {}}
+    for alpha in FINE:
+        for names, (_, v) in landscape.branches("slr-bayes", BASE | {"alpha": alpha}).items():
+            for name in names.split("+"):
+                on_branch[name][alpha] = v
+    for colour, (name, values) in zip(COLOURS, on_branch.items(), strict=False):
+        panel.plot(list(values), list(values.values()), color=colour, label=f"{name} branch")
+
+
+def draw_runs(panel: Any, runs: list[tuple[float, xr.Dataset]]) -> None:
+    """The largest D, blind and informed starts side by side."""
+    style = {"color": "black", "markersize": 3, "fillstyle": "none"}
+    for i, (start, mark) in enumerate((("blind", "o"), ("informed", "^"))):
+        for alpha, found in runs:
+            last = found.isel(start=i, size=-1)["cosine_v"].values
+            at = np.full(last.size, alpha + 0.012 * (2 * i - 1))
+            panel.plot(at, last, mark, alpha=0.5, **style)
+        panel.plot([], [], mark, label=f"{start} start", **style)
 
 
 def main() -> None:
