@@ -4,7 +4,6 @@ its error if known.
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +12,20 @@ from typing import Any
 import xarray as xr
 
 from equations import Model
+from equations.numerals import real, shown
 from solvers import Status
 
 from ..errors import InputError, SolveError
-from ..models import built as default
-from ..models import family, resolve
+from ..files.table import read_text_table
+from ..models import family
+from ..own_model import is_file
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
 from ..theories import theory_of
+from .points import Points
 from .report import Comparison, Report
 from .trials import Log
-
-ERROR = "error"
-"""Columns of errors: this name, or the measured one's with _error."""
 
 
 @dataclass(frozen=True)
@@ -51,28 +50,19 @@ def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
         The file cannot be read, a column is neither a control, an option nor measurable, or a
         number is missing.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            lines = [(reader.line_num, line) for line in reader]
-            header = [str(name).strip() for name in reader.fieldnames or []]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise InputError(f"cannot read {path}: {problem}") from None
-    if not lines:
-        raise InputError(
-            f"{path} has no rows: the first line names the columns, each other line is one"
-            " measurement"
-        )
+    table = read_text_table(path)
+    header, lines = table.header, table.rows
     if len({line.get("model") for _, line in lines}) > 1:
         raise InputError(f"{path} has more than one model: check one at a time")
     twice = next((name for name in header if header.count(name) > 1 or name in given), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice: once in {path}, as a column or by --set")
-    return [_row(path, number, line, model, given) for number, line in lines]
+    points = Points.of(path, _model(path, lines[0][1], model), given, header)
+    return [_row(f"{path}, line {number}", number, line, points) for number, line in lines]
 
 
 def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
-    named = entries.pop("model", model)
+    named = entries.get("model", model)
     if named is None:
         raise InputError(
             f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column"
@@ -80,46 +70,24 @@ def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
         )
     if model is not None and named != model:
         raise InputError(f"{path} has measurements of {named}, not of {model}")
+    if model is None and is_file(named):  # only who runs the command may say what is executed
+        raise InputError(
+            f"{path} names a model file, {shown(named)}, which is executed only if you name it: as"
+            f" in replica check FILE.py --csv {path}"
+        )
     family(named)  # refuses an unknown one
     return named
 
 
-def _row(
-    path: Path, number: int, line: dict[Any, Any], model: str | None, given: dict[str, Any]
-) -> Row:
-    where = f"{path}, line {number}"
-    if None in line or None in line.values():
-        raise InputError(f"{where}: it has not as many entries as the first line has names")
-    entries = {name.strip(): value.strip() for name, value in line.items()}
-    name = _model(path, entries, model)
-    built = default(name, {})[0]
-    measurable = [*(q.name for q in built.overlaps), *built.observables]
-    found = [column for column in entries if column in measurable]
-    errors = [
-        column
-        for column in entries
-        if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]
-    ]
-    if not found:
-        raise InputError(
-            f"{path} has no measured quantity: name a column {', '.join(measurable[:6])} or another"
-            f" observable of {name}"
-        )
+def _row(where: str, number: int, line: dict[str, str], points: Points) -> Row:
+    entries = {name: value for name, value in line.items() if name != "model"}
     try:
-        built, values = resolve(
-            name,
-            given
-            | {
-                column: value
-                for column, value in entries.items()
-                if column not in [*found, *errors]
-            },
-        )
+        built, values = points.at(entries)
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
     measured = {}
-    for quantity in found:
-        column = next((c for c in (f"{quantity}_{ERROR}", ERROR) if c in errors), None)
+    for quantity in points.measured:
+        column = points.error_of(quantity)
         error = _number(where, entries, column) if column else math.nan
         if error <= 0:
             raise InputError(f"{where}: the error {column} = {error:g} must be positive")
@@ -129,9 +97,9 @@ def _row(
 
 def _number(where: str, entries: dict[str, str], column: str) -> float:
     try:
-        value = float(entries[column])
-    except ValueError:
-        raise InputError(f"{where}: {column} = {entries[column]!r} is not a number") from None
+        value = real(entries[column])
+    except ValueError as problem:
+        raise InputError(f"{where}: {column} = {shown(entries[column])} {problem}") from None
     if not math.isfinite(value):
         raise InputError(f"{where}: {column} = {value} is not finite")
     return value
@@ -149,11 +117,12 @@ def check(
     """
     rows = read(path, model, given)
     solutions: dict[Any, Solution] = {}
+    distinct = len({_key(row) for row in rows})
     for row in rows:
         key = _key(row)
         if key not in solutions:
             solutions[key] = solve(row.model, **row.values)
-            tell(f"theory: {len(solutions)} of {len({_key(r) for r in rows})}")
+            tell(f"theory: {len(solutions)} of {distinct}")
     branches = [branch_of(solutions[_key(row)], start, f"{path}, line {row.line}") for row in rows]
     varying = [n for n in rows[0].values if len({row.values.get(n) for row in rows}) > 1]
     comparisons, places = [], []

@@ -31,7 +31,6 @@ from ..theories import Settings, theory_of
 from .columns import Column, columns, solve_column
 from .dataset import blank, failures, fill, statuses
 
-
 MOST_POINTS = 1_000_000
 """Of one axis."""
 
