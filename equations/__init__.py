@@ -1,6 +1,15 @@
 """Physics as data: models, their free energies, and the equations derived from them."""
 
 from .calculus.averages import Average, LineIntegral, MellinIntegral, TokenAverage, by_parts
+from .calculus.envelope import (
+    AtProx,
+    BasinChange,
+    ForceDivergence,
+    ForceResponse,
+    MoreauEnvelope,
+    ProxFailure,
+    TeacherAverage,
+)
 from .calculus.gram_matrix import Gram
 from .calculus.special_functions import (
     Logistic,
@@ -18,6 +27,7 @@ from .model import Criterion, Model, ModelError, Observable, Source
 from .models import MODELS, ModelSpec
 from .quantities import Quantity, conjugate, quantity
 from .saddle_point import derive, jacobian
+from .slr.data import SingleLocation
 from .theory import (
     EmpiricalRisk,
     GradientFlow,
@@ -29,9 +39,13 @@ from .theory import (
 
 __all__ = [
     "MODELS",
+    "AtProx",
     "Average",
+    "BasinChange",
     "Criterion",
     "EmpiricalRisk",
+    "ForceDivergence",
+    "ForceResponse",
     "GradientFlow",
     "Gram",
     "LineIntegral",
@@ -42,14 +56,18 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelSpec",
+    "MoreauEnvelope",
     "Observable",
+    "ProxFailure",
     "Quadrature",
     "Quantity",
     "QuasiMonteCarlo",
     "Rounded",
+    "SingleLocation",
     "Softplus",
     "Source",
     "SphereFlow",
+    "TeacherAverage",
     "TokenAverage",
     "Weights",
     "Width",

@@ -22,7 +22,7 @@ from equations.numerals import shown
 from ..errors import InputError, SolveError
 from ..files.store import versions
 from ..models import built, of_source
-from ..own_model import is_file
+from ..models.own_model import is_file
 
 INSTALL = "pip install 'replica-solver[distributed]'"
 TIMEOUT = 10

@@ -16,11 +16,12 @@ from equations import (
 )
 
 from .base import Branch, Point, Settings, Theory
-from .erm import TrainedPredictor
 from .gradient_flow import DescentOfVectors
-from .saddle_point import Objective, SaddlePoint
+from .objective import Objective
+from .saddle_point import SaddlePoint
 from .sampled_saddle_point import SampledSaddlePoint
 from .sphere_flow import FlowOnSphere
+from .trained.predictor import TrainedPredictor
 
 __all__ = ["THEORIES", "Branch", "Point", "Settings", "Theory", "theory_of"]
 

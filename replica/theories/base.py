@@ -149,9 +149,9 @@ class Theory(ABC):
     """Whether many lines of points are one compiled program."""
     entries: ClassVar[str] = "branches"
     """What the JSON object of a solution calls them."""
-    objective: ClassVar[tuple[str, str, str]] = ("R", "0 = dR/d", " = 0")
-    """Of a model without conjugates: the name of what is stationary, and how its derivatives are
-    printed: before and after.
+    objective: ClassVar[tuple[str, str, str]] = ("", "", "")
+    """Where there are no conjugates: the name of what is stationary, and what is printed before and
+    after its derivatives.
     """
     energy_is_shown: ClassVar[bool] = True
     """Whether the free energy is no observable already."""

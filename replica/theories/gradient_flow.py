@@ -121,7 +121,7 @@ class DescentOfVectors(Theory):
         return entry
 
     def _instead(self) -> str:
-        return "it is a gradient flow, which solve follows from each start to its end"
+        return "use solve, which follows a gradient flow from each start to its end"
 
     def _crossed(self, overlaps: Mapping[str, float]) -> str | None:
         """The largest of the overlaps that vanish on the manifold."""

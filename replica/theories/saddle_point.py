@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 
 from equations import Model
-from solvers import Iteration, Status, follow, minimise, propagate, spectral_radius
+from solvers import Iteration, Status, follow, propagate, spectral_radius
 
 from ..inputs import printable
 from ..lowering.lower import FLOOR, SAFETY, Lowered
@@ -30,7 +30,6 @@ from .classify import classify, measured, refuse_non_finite, violated
 from .equations import (
     COMPILER_OPTIONS,
     CompiledEquations,
-    CompiledObjective,
     State,
     box,
 )
@@ -345,40 +344,6 @@ class SaddlePoint(Theory):
             unresolved=error.x.max(),
         )
         return self.classified(point, settings)
-
-
-class Objective(SaddlePoint):
-    """Minima of an objective without conjugates, averages by quadrature."""
-
-    diagram: ClassVar[str] = ""
-    Equations: ClassVar[type[CompiledEquations]] = CompiledObjective
-
-    def check_phase(self) -> None:
-        self._refuse(
-            "has no uninformed and informed branch to compare: choose a Bayes-optimal model"
-        )
-
-    def iterate(
-        self, equations: CompiledEquations, x0: jax.Array, c: jax.Array, settings: Settings
-    ) -> Iteration:
-        if x0.shape[0] == 0:
-            return super().iterate(equations, x0, c, settings)
-        gradient, value = equations.conjugates(c, x0), equations.objective(c, x0)  # type: ignore[attr-defined]
-        return minimise(value, gradient, x0, tol=settings.tol, max_steps=256, box=box(self.model))
-
-    def status_of(self, equations: CompiledEquations, c: jax.Array, end: Iteration) -> jax.Array:
-        if self.model.theory.infinite_scale is sp.false:  # type: ignore[union-attr]
-            return end.status
-        at_infinity = equations.at_infinity(c)  # type: ignore[attr-defined]
-        return jnp.where(at_infinity, Status.INFINITE_SCALE.code, end.status)
-
-    def _is_loose(self, point: Point, settings: Settings) -> bool:
-        # The place of a flat optimum may be ill-determined where its value is not: errors there
-        # speak for themselves.
-        return bool(np.any(point.error_observables > 10 * settings.accuracy))
-
-    def _is_unstable(self, point: Point) -> bool:
-        return False
 
 
 @cache

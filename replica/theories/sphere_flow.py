@@ -107,7 +107,7 @@ class FlowOnSphere(Theory):
         }
 
     def _instead(self) -> str:
-        return "it is a flow on a sphere, whose fixed points solve lists at one point"
+        return "use solve, which lists the fixed points of a flow on a sphere at one point"
 
     def _pole(self, end: float) -> str:
         """The name of the start at one end."""

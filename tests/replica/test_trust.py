@@ -95,7 +95,7 @@ def test_a_model_file_named_by_a_table_is_not_executed(
     assert "names a model file" in message and "only if you name it" in message
     code, _, message = command("check", "spiked-wigner", "--csv", str(table))
     assert not mark.exists() and code == 2
-    measurements.read(table, str(file), {})  # named by the user, it is executed
+    measurements.read_table(table, str(file), {})  # named by the user, it is executed
     assert mark.exists()
 
 
@@ -199,7 +199,7 @@ def test_grids_still_read_what_they_did() -> None:
 def test_tables_of_other_programs(text: str, encoding: str, tmp_path: Path) -> None:
     file = tmp_path / "runs.csv"
     file.write_bytes(text.encode(encoding))
-    rows = measurements.read(file, "spiked-wigner", {})
+    rows = measurements.read_table(file, "spiked-wigner", {})
     assert [(row.values["snr"], row.measured["q"]) for row in rows] == [
         (2, (0.5, 0.1)),
         (3, (0.6, 0.1)),
@@ -227,7 +227,7 @@ def test_damaged_tables_are_one_sentence(data: bytes, says: str, tmp_path: Path)
     file = tmp_path / "runs.csv"
     file.write_bytes(data)
     with pytest.raises(InputError, match=says):
-        measurements.read(file, "spiked-wigner", {})
+        measurements.read_table(file, "spiked-wigner", {})
 
 
 def test_rows_with_the_same_settings_are_resolved_once(
@@ -245,7 +245,7 @@ def test_rows_with_the_same_settings_are_resolved_once(
     lines = (f"{i},1+tanh(chi),{2 + i % 2},0.5,0.1\n" for i in range(1000))
     file.write_text(",activation,L,q_v,q_v_error\n" + "".join(lines), encoding="utf-8")
     given = {n: v for n, _, v in (pair.partition("=") for pair in FIXED[1:])}
-    rows = measurements.read(file, "slr-erm", given)
+    rows = measurements.read_table(file, "slr-erm", given)
     assert len(rows) == 1000 and len(calls) == 2
     assert {row.values["L"] for row in rows} == {2, 3}
     assert Points.of(file, "slr-erm", {}, ["q_v", "error"]).error_of("q_v") == "error"

@@ -37,10 +37,10 @@ from solvers.attention import affine_prox, global_prox, prox
 from solvers.attention.data import Samples
 from solvers.attention.prox import Attention, Channel
 
-from ..errors import LoweringError
-from ..lowering.evaluate import Evaluation
-from ..lowering.lower import unsupported
-from ..lowering.node_sizes import NodeSizes
+from ...errors import LoweringError
+from ...lowering.evaluate import Evaluation
+from ...lowering.lower import unsupported
+from ...lowering.node_sizes import NodeSizes
 from .reduced import ReducedEquations, control_values
 
 Arrays = Mapping[Any, jax.Array]
@@ -105,12 +105,12 @@ class SampledEvaluation(Evaluation):
 
     def laid(self, expr: sp.Expr, count: sp.Expr) -> jax.Array:
         """``expr`` on the (sample, token) axes."""
-        return self._over_tokens(self.index, count, lambda: self.value(expr))
+        return self.over_tokens(self.index, count, lambda: self.value(expr))
 
-    def _evaluate(self, e: Any) -> Any:
+    def evaluated(self, e: Any) -> Any:
         if isinstance(e, TeacherAverage):
             count = e.parameters[0]
-            inside = self._over_tokens(self.index, count, lambda: self.value(e.body))
+            inside = self.over_tokens(self.index, count, lambda: self.value(e.body))
             return jnp.sum(self.weights * inside, axis=0, keepdims=True)
         if isinstance(e, ProxForce):
             return self.value(e.explicit)
@@ -120,7 +120,7 @@ class SampledEvaluation(Evaluation):
             return self.value(e.minimised)
         if isinstance(e, ForceDivergence | ForceResponse | BasinChange | ProxFailure):
             return self._responses(e)
-        return super()._evaluate(e)
+        return super().evaluated(e)
 
     def _responses(self, e: Any) -> jax.Array:
         assert self.response is not None
@@ -212,7 +212,7 @@ class ProximalMap:
                 write=False,
             )
             e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): present}
-            value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
+            value = e.over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
         e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), controls, {}, write=False)

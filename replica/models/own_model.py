@@ -23,8 +23,8 @@ from typing import Any
 
 from equations import Model, ModelSpec, Source
 
-from .errors import InputError, LoweringError
-from .theories import theory_of
+from ..errors import InputError, LoweringError
+from ..theories import theory_of
 
 SUFFIX = ".py"
 

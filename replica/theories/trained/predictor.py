@@ -28,11 +28,11 @@ from solvers import Status, propagate
 from solvers.attention.data import Samples, random_length
 from solvers.warm_start import Ended, warm_fixed_point
 
-from ..errors import InputError
-from ..inputs import nearest, printable
-from ..lowering.lower import FLOOR
-from ..lowering.node_sizes import NodeSizes
-from .base import (
+from ...errors import InputError
+from ...inputs import nearest, printable
+from ...lowering.lower import FLOOR
+from ...lowering.node_sizes import NodeSizes
+from ..base import (
     Branch,
     Done,
     Lines,
@@ -45,10 +45,10 @@ from .base import (
     merged,
     refined_together,
 )
-from .classify import measured, violated
-from .erm_map import proximal_map
-from .erm_samples import Minima, SampleMap
-from .lines import lines_point_by_point
+from ..classify import measured, violated
+from ..lines import lines_point_by_point
+from .proximal_map import proximal_map
+from .sample_map import Minima, SampleMap
 
 SETS = 8
 FIRST_LEVEL, LAST_LEVEL = 10, 14

@@ -13,8 +13,8 @@ import sympy as sp
 from equations import Model, Quantity, derive
 from equations.calculus.envelope import TeacherAverage
 
-from ..lowering.evaluate import Evaluation
-from ..lowering.node_sizes import NodeSizes
+from ...lowering.evaluate import Evaluation
+from ...lowering.node_sizes import NodeSizes
 
 
 class ReducedEquations:
