@@ -240,7 +240,7 @@ def test_rows_with_the_same_settings_are_resolved_once(
         calls.append(given)
         return resolve(*given)
 
-    monkeypatch.setattr("replica.check.points.resolve", counted)
+    monkeypatch.setattr(points, "resolve", counted)
     file = tmp_path / "runs.csv"
     lines = (f"{i},1+tanh(chi),{2 + i % 2},0.5,0.1\n" for i in range(1000))
     file.write_text(",activation,L,q_v,q_v_error\n" + "".join(lines), encoding="utf-8")
