@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy as sp
 
@@ -88,6 +89,7 @@ def read(text: str, variable: sp.Symbol, what: str = "the expression") -> sp.Exp
         raise ValueError(f"{what} {shown(text)} is nested too deeply") from None
 
 
+@lru_cache(maxsize=256)
 def _read(text: str, variable: sp.Symbol) -> Part:
     if len(text) > LONGEST:
         raise Refused(f"has {len(text)} characters: expressions end at {LONGEST}")

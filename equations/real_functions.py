@@ -50,10 +50,10 @@ def _exponential(x: sp.Expr) -> sp.Expr:
 
 
 def _small(function: Callable[..., sp.Expr]) -> Callable[..., sp.Expr]:
-    def build(x: sp.Expr) -> sp.Expr:
-        if not within(x, LARGEST_GAMMA):
+    def build(*arguments: sp.Expr) -> sp.Expr:
+        if not all(within(x, LARGEST_GAMMA) for x in arguments):
             raise Refused(f"has a number above {LARGEST_GAMMA} in {function.__name__}(...)")
-        return function(x)
+        return function(*arguments)
 
     return build
 
@@ -63,6 +63,12 @@ def _power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
         raise Refused(f"has an exponent that is too large: exponents end at {LARGEST_EXPONENT}")
     # E**x is exp(x), with the bounds of exp.
     return _exponential(exponent) if base is sp.E else base**exponent
+
+
+def _polygamma(order: sp.Expr, x: sp.Expr) -> sp.Expr:
+    if not (order.is_Integer and order >= 0):
+        raise Refused("has a polygamma whose order is no whole number")
+    return _small(sp.polygamma)(order, x)
 
 
 def _extreme(function: type[sp.Max | sp.Min]) -> Callable[..., sp.Expr]:
@@ -95,8 +101,14 @@ def _heaviside(x: float, at_zero: float = 0.5) -> float:
     return at_zero if x == 0 else float(x > 0)
 
 
-def _sympy_value(function: Callable[..., sp.Expr]) -> Callable[[float], float]:
-    return lambda x: float(function(sp.Float(x)))
+def _sympy_value(function: Callable[..., sp.Expr]) -> Callable[..., float]:
+    def value(*arguments: float) -> float:
+        *orders, x = arguments
+        if any(not 0 <= n <= LARGEST_GAMMA for n in orders):
+            raise ValueError(orders)
+        return float(function(*map(int, orders), sp.Float(x)))
+
+    return value
 
 
 FUNCTIONS = {
@@ -128,6 +140,7 @@ FUNCTIONS = {
     "gamma": Function(_small(sp.gamma), math.gamma),
     "loggamma": Function(_small(sp.loggamma), math.lgamma),
     "digamma": Function(_small(sp.digamma), _sympy_value(sp.digamma)),
+    "polygamma": Function(_polygamma, _sympy_value(sp.polygamma), 2, 2),
     "Abs": Function(_absolute, abs),
     "abs": Function(_absolute, abs),
     "sign": Function(sp.sign, lambda x: float((x > 0) - (x < 0))),

@@ -4,7 +4,6 @@ its error if known.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Mapping
@@ -15,18 +14,20 @@ from typing import Any, ClassVar
 import xarray as xr
 
 from equations import Model
+from equations.numerals import real, shown
 from solvers import Status
 
 from ..errors import InputError, SolveError
-from ..models import built, family, resolve
+from ..files.table import read_text_table
+from ..models import family
+from ..models.own_model import is_file
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
 from .base import Asked, Experiment, Log, experiment, option, silent
+from .points import Points
 from .report import Comparison, Report, standard_error_of
 
-ERROR = "error"
-"""Columns of errors: this name, or the measured one's with _error."""
 Named = str | os.PathLike[str] | Model | None
 """How a model is given; None: the table names it."""
 
@@ -78,30 +79,21 @@ def read_table(path: Path, model: Named, given: Mapping[str, Any]) -> list[Row]:
         The file cannot be read, a column is neither a control, an option nor measurable, or a
         number is missing.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            lines = [(reader.line_num, line) for line in reader]
-            header = [str(name).strip() for name in reader.fieldnames or []]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise InputError(f"cannot read {path}: {problem}") from None
-    if not lines:
-        raise InputError(
-            f"{path} has no rows: the first line names the columns, each other line is one"
-            " measurement"
-        )
+    table = read_text_table(path)
+    header, lines = table.header, table.rows
     if len({line.get("model") for _, line in lines}) > 1:
         raise InputError(f"{path} has more than one model: check one at a time")
     twice = next((name for name in header if header.count(name) > 1 or name in given), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice: once in {path}, as a column or by --set")
-    return [_row(path, number, line, model, given) for number, line in lines]
+    points = Points.of(path, _model(path, lines[0][1], model), given, header)
+    return [_row(f"{path}, line {number}", number, line, points) for number, line in lines]
 
 
 def _model(path: Path, entries: dict[str, str], model: Named) -> str | os.PathLike[str] | Model:
-    """The model of a line, whose column of that name is taken out of ``entries``."""
+    """The model of a table with this line."""
     asked = model.name if isinstance(model, Model) else model
-    named = entries.pop("model", asked)
+    named = entries.get("model", asked)
     if named is None:
         raise InputError(
             f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column"
@@ -111,46 +103,30 @@ def _model(path: Path, entries: dict[str, str], model: Named) -> str | os.PathLi
         raise InputError(f"{path} has measurements of {named}, not of {asked}")
     if isinstance(model, Model):
         return model
+    if model is None and is_file(named):  # only who runs the command may say what is executed
+        raise InputError(
+            f"{path} names a model file, {shown(named)}, which is executed only if you name it: as"
+            f" in replica check FILE.py --csv {path}"
+        )
     family(named)  # refuses an unknown one
     return named
 
 
-def _row(
-    path: Path, number: int, line: dict[Any, Any], model: Named, given: Mapping[str, Any]
-) -> Row:
-    where = f"{path}, line {number}"
-    if None in line or None in line.values():
-        raise InputError(f"{where}: it has not as many entries as the first line has names")
-    entries = {name.strip(): value.strip() for name, value in line.items()}
-    named = _model(path, entries, model)
-    default = built(named, {})[0]
-    measurable = [*(q.name for q in default.overlaps), *default.observables]
-    found = [column for column in entries if column in measurable]
-    if not found:
-        known = default.name if isinstance(named, Model) else named
-        raise InputError(
-            f"{path} has no measured quantity: name a column {', '.join(measurable[:6])} or another"
-            f" observable of {known}"
-        )
-    named_errors = [ERROR, *(f"{name}_{ERROR}" for name in measurable)]
-    errors = [column for column in entries if column in named_errors]
-    settings = dict(given)
-    for column, value in entries.items():
-        if column not in found and column not in errors:
-            settings[column] = value
+def _row(where: str, number: int, line: dict[str, str], points: Points) -> Row:
+    entries = {name: text for name, text in line.items() if name != "model"}
     try:
-        chosen, values = resolve(named, settings)
+        chosen, values = points.at(entries)
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
-    measured = {name: _measured(where, entries, name, errors) for name in found}
+    measured = {name: _measured(where, entries, name, points) for name in points.measured}
     return Row(number, chosen, values, measured)
 
 
 def _measured(
-    where: str, entries: dict[str, str], name: str, errors: list[str]
+    where: str, entries: dict[str, str], name: str, points: Points
 ) -> tuple[float, float]:
     """A value and its error: the quantity's own, else that of the line, else NaN."""
-    column = next((c for c in (f"{name}_{ERROR}", ERROR) if c in errors), None)
+    column = points.error_of(name)
     error = _number(where, entries, column) if column else math.nan
     if error <= 0:
         raise InputError(f"{where}: the error {column} = {error:g} must be positive")
@@ -159,9 +135,9 @@ def _measured(
 
 def _number(where: str, entries: dict[str, str], column: str) -> float:
     try:
-        value = float(entries[column])
-    except ValueError:
-        raise InputError(f"{where}: {column} = {entries[column]!r} is not a number") from None
+        value = real(entries[column])
+    except ValueError as problem:
+        raise InputError(f"{where}: {column} = {shown(entries[column])} {problem}") from None
     if not math.isfinite(value):
         raise InputError(f"{where}: {column} = {value} is not finite")
     return value

@@ -17,10 +17,12 @@ from functools import cache
 from typing import Any
 
 from equations import Model, Source
+from equations.numerals import shown
 
 from ..errors import InputError, SolveError
 from ..files.store import versions
 from ..models import built, of_source
+from ..models.own_model import is_file
 
 INSTALL = "pip install 'replica-solver[distributed]'"
 TIMEOUT = 10
@@ -38,6 +40,8 @@ class Reference:
     source: Source | None
     pickled: bytes | None
     versions: tuple[tuple[str, str], ...]
+    sha256: str | None = None
+    """Of the text: a worker executes no other."""
 
     @classmethod
     def of(cls, model: Model, name: str | None) -> Reference:
@@ -48,6 +52,7 @@ class Reference:
             model.source,
             pickled,
             tuple(versions().items()),
+            None if model.source is None else model.source.sha256,
         )
 
 
@@ -69,8 +74,23 @@ def _found(reference: Reference) -> Model:
     if reference.pickled is not None:
         return pickle.loads(reference.pickled)
     if reference.source is not None:
-        return of_source(reference.source, reference.options)
+        return _executed(reference, reference.source)
+    if is_file(reference.name):
+        raise InputError(
+            f"a worker was sent the name of a model file, {shown(reference.name)}, without its"
+            " text: it executes nothing that it was not sent"
+        )
     return built(reference.name, dict(reference.options))[0]
+
+
+def _executed(reference: Reference, source: Source) -> Model:
+    """The model in a user's file, if its text is the one that was announced."""
+    if source.sha256 != reference.sha256:
+        raise InputError(
+            f"the text of {shown(source.file)} that a worker got has not the hash that was"
+            " announced: it was changed on the way and is not executed"
+        )
+    return of_source(source, reference.options)
 
 
 def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> Any:
@@ -101,8 +121,8 @@ def connected(dask: Any) -> Iterator[Any]:
         client = distributed.Client(**options, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(
-            f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler`, or"
-            " check the address"
+            f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler` and"
+            " --host 127.0.0.1, or check the address"
         ) from error
     try:
         yield client

@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from replica import cli
+from equations import Source
+from replica import InputError
+from replica.check import measurements, points
+from replica.check.points import Points
+from replica.jobs import workers
+from replica.models import built
+from replica.sweeps.sweep import grid
 
 EVIL = """open({mark!r}, "w").close()
 from equations import MODELS
@@ -16,17 +21,6 @@ def build():
     return MODELS["spiked-wigner"].build()
 """
 FIXED = ("L=2", "nu=1", "Delta=0.1", "lam_k=1", "lam_v=1", "alpha=3")
-
-
-@pytest.fixture
-def call() -> Any:
-    def run(*arguments: Any) -> tuple[int, str]:
-        result = CliRunner().invoke(cli.app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.exit_code, result.stderr
-
-    return run
 
 
 def exploits(mark: Path) -> list[str]:
@@ -54,30 +48,204 @@ def settings() -> list[str]:
 
 
 @pytest.mark.parametrize("which", range(13))
-@pytest.mark.parametrize("command", ["show", "csv"])
+@pytest.mark.parametrize("through", ["show", "solve", "csv"])
 def test_an_activation_is_never_executed(
-    call: Any, tmp_path: Path, command: str, which: int
+    command: Any, tmp_path: Path, through: str, which: int
 ) -> None:
     mark = tmp_path / "touched"
     text = exploits(mark)[which]
-    if command == "show":
-        code, message = call("show", "slr-erm", "--set", f"activation={text}")
-    else:
+    if through == "csv":
         quoted = text.replace('"', '""')
         table = tmp_path / "runs.csv"
         table.write_text(f'activation,q_v,q_v_error\n"{quoted}",1,1\n', encoding="utf-8")
-        code, message = call("check", "slr-erm", "--csv", table, *settings())
+        code, _, message = command("check", "slr-erm", "--csv", str(table), *settings())
+    else:
+        code, _, message = command(through, "slr-erm", *settings(), "--set", f"activation={text}")
     assert not mark.exists()
     assert code == 2 and message.startswith("replica: ") and message.count("\n") == 1
 
 
-def test_a_model_file_named_by_a_table_is_not_executed(call: Any, tmp_path: Path) -> None:
-    mark, evil = tmp_path / "touched", tmp_path / "evil.py"
-    evil.write_text(EVIL.format(mark=str(mark)), encoding="utf-8")
-    table = tmp_path / "runs.csv"
-    table.write_text(f"model,snr,q,error\n{evil},2,0.5,9\n", encoding="utf-8")
-    code, message = call("check", "--csv", table)
+def test_a_python_caller_is_no_exception(tmp_path: Path) -> None:
+    mark = tmp_path / "touched"
+    for text in exploits(mark):
+        with pytest.raises(InputError):
+            built("slr-erm", {"activation": text})
+        with pytest.raises(InputError):  # a message to a worker, whose options are texts
+            workers._found(message_of("slr-erm", activation=text))
     assert not mark.exists()
-    assert code == 2 and "evil.py" in message
-    code, _ = call("check", evil, "--csv", table)  # named by the user, executed
-    assert mark.exists() and code == 0
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> tuple[Path, Path]:
+    """A model file, and what exists once it was executed."""
+    mark, file = tmp_path / "touched", tmp_path / "evil.py"
+    file.write_text(EVIL.format(mark=str(mark)), encoding="utf-8")
+    return file, mark
+
+
+def test_a_model_file_named_by_a_table_is_not_executed(
+    command: Any, tmp_path: Path, evil: tuple[Path, Path]
+) -> None:
+    file, mark = evil
+    table = tmp_path / "runs.csv"
+    table.write_text(f"model,snr,q,error\n{file},2,0.5,9\n", encoding="utf-8")
+    code, _, message = command("check", "--csv", str(table))
+    assert not mark.exists()
+    assert code == 2 and message.count("\n") == 1
+    assert "names a model file" in message and "only if you name it" in message
+    code, _, message = command("check", "spiked-wigner", "--csv", str(table))
+    assert not mark.exists() and code == 2
+    measurements.read_table(table, str(file), {})  # named by the user, it is executed
+    assert mark.exists()
+
+
+def message_of(name: str, source: Any = None, sha256: str | None = None, **options: str) -> Any:
+    """What a worker is sent."""
+    return workers.Reference(name, tuple(options.items()), source, None, (), sha256)
+
+
+def test_a_worker_executes_the_announced_text_only(evil: tuple[Path, Path]) -> None:
+    file, mark = evil
+    source = Source(str(file), file.read_text(encoding="utf-8"))
+    for sha256 in (None, "", "0" * 64):
+        with pytest.raises(InputError, match="has not the hash that was announced"):
+            workers._found(message_of("evil", source, sha256))
+    with pytest.raises(InputError, match="without its text"):
+        workers._found(message_of(str(file)))
+    assert not mark.exists()
+    model = workers._found(message_of("evil", source, source.sha256))
+    assert mark.exists() and model.source == source
+    assert workers.Reference.of(model, str(file)).sha256 == source.sha256
+
+
+# numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("L=1e400:1", "cannot read the length law '1e400:1'"),
+        ("L=1:1e1000000000,2:0", "cannot read the length law"),
+        ("location=1e-999999999,1", "cannot read the location law"),
+        ("location=0.5x1e400", "cannot read the location law"),
+        ("L=1_5", "L = '1_5' is not a number"),
+        ("nu=1_5", "nu = '1_5' is not a number"),
+        ("nu=\u0663", "is not a number"),
+        ("nu=1e400", "nu = '1e400' is too large"),
+        ("nu=1e-400", "nu = '1e-400' is too small"),
+        ("nu=" + "1" * 5000, "is longer than 60 characters"),
+        ("L=" + ",".join(f"{n}:1/3000" for n in range(1, 3001)), "3000 lengths: this model sums"),
+    ],
+)
+def test_hostile_numbers_are_one_sentence(command: Any, setting: str, says: str) -> None:
+    given = dict(pair.split("=") for pair in ("L=2", "nu=1", "Delta=0.1", "alpha=1"))
+    given.pop(setting.partition("=")[0], None)
+    if setting.startswith("location"):
+        given.pop("L")
+    words = [w for k, v in given.items() for w in ("--set", f"{k}={v}")]
+    code, _, message = command("solve", "slr-bayes", *words, "--set", setting)
+    assert code == 2 and says in message
+    assert message.count("\n") == 1 and len(message) < 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("sweep", "--over", "snr=1:2:1_0", "-o", "x.h5"), "cannot read --over"),
+        (("sweep", "--over", "snr=1_0:20:3", "-o", "x.h5"), "cannot read --over"),
+        (("sweep", "--over", "snr=1:2:1000000000", "-o", "x.h5"), "num up to 1000000"),
+        (("sweep", "--over", "snr=1:1e400:3", "-o", "x.h5"), "cannot read --over"),
+        (("phase", "--control", "snr", "--within", "1_0:20"), "cannot read --within"),
+        (("phase", "--control", "snr", "--within", "0.5:1e400"), "cannot read --within"),
+        (("eval", "--set", "snr=1", "--at", "q=0_5"), "cannot read --at"),
+    ],
+)
+def test_numbers_of_other_options(command: Any, arguments: tuple[str, ...], says: str) -> None:
+    name, *rest = arguments
+    code, _, message = command(name, "spiked-wigner", *rest)
+    assert code == 2 and says in message and message.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["1_00", "1e400", "100,2_00", "100.5", "\u0661\u0660\u0660"])
+def test_sizes(command: Any, text: str) -> None:
+    code, _, message = command("check", "slr-erm", "--D", text, *settings())
+    assert code == 2 and "cannot read --D" in message
+
+
+def test_grids_still_read_what_they_did() -> None:
+    snr = next(q for q in built("spiked-wigner", {})[0].controls if q.name == "snr")
+    assert grid(snr, "1:1e1:3").tolist() == [1, 5.5, 10]
+    assert grid(snr, "1:100:3:log").tolist() == pytest.approx([1, 10, 100])
+
+
+# tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "snr,q,q_error\n2,0.5,0.1\n3,0.6,0.1\n",
+        ",snr,q,q_error\n0,2,0.5,0.1\n1,3,0.6,0.1\n",
+        '"","snr","q","q_error"\n"1",2,0.5,0.1\n"2",3,0.6,0.1\n',
+        "Unnamed: 0,snr,q,q_error\n0,2,0.5,0.1\n1,3,0.6,0.1\n",
+        "snr;q;q_error\n2;0.5;0.1\n3;0.6;0.1\n",
+        "snr\tq\tq_error\n2\t0.5\t0.1\n3\t0.6\t0.1\n",
+        "snr, q, q_error\r\n2, 0.5, 0.1\r\n\r\n3, 0.6, 0.1\r\n",
+        "\ufeffsnr,q,q_error\n2,0.5,0.1\n3,0.6,0.1\n",
+        "\ufeff\ufeffsnr,q,q_error\n2,0.5,0.1\n3,0.6,0.1",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_tables_of_other_programs(text: str, encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_bytes(text.encode(encoding))
+    rows = measurements.read_table(file, "spiked-wigner", {})
+    assert [(row.values["snr"], row.measured["q"]) for row in rows] == [
+        (2, (0.5, 0.1)),
+        (3, (0.6, 0.1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"snr;q\n2;0,5\n", "q = '0,5' is not a number"),
+        (b",snr,q\na,2,0.5\n", "a column without a name"),
+        (b"snr,q\n2,1_5\n", "line 2: q = '1_5' is not a number"),
+        (b"snr,q\n2,1e400\n", "is too large"),
+        (b"snr,q\n2_0,1\n", "line 2: snr = '2_0' is not a number"),
+        (b"snr,q\n2,\xff\n", "save it as UTF-8"),
+        (b"\xff\xfes", "save it as UTF-8"),
+        (b"", "no rows"),
+        (b"\x00\x00", "no rows"),
+        (b"snr,q\n2,1\x00\n", "is not a number"),
+        (b"snr,q\n2," + b"1" * 200_000, "cannot read"),
+        (b"snr,q\n2,\x1b[31m1\n", r"q = '\\x1b\[31m1' is not a number"),
+    ],
+)
+def test_damaged_tables_are_one_sentence(data: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_bytes(data)
+    with pytest.raises(InputError, match=says):
+        measurements.read_table(file, "spiked-wigner", {})
+
+
+def test_rows_with_the_same_settings_are_resolved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    resolve = points.resolve
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return resolve(*given)
+
+    monkeypatch.setattr(points, "resolve", counted)
+    file = tmp_path / "runs.csv"
+    lines = (f"{i},1+tanh(chi),{2 + i % 2},0.5,0.1\n" for i in range(1000))
+    file.write_text(",activation,L,q_v,q_v_error\n" + "".join(lines), encoding="utf-8")
+    given = {n: v for n, _, v in (pair.partition("=") for pair in FIXED[1:])}
+    rows = measurements.read_table(file, "slr-erm", given)
+    assert len(rows) == 1000 and len(calls) == 2
+    assert {row.values["L"] for row in rows} == {2, 3}
+    assert Points.of(file, "slr-erm", {}, ["q_v", "error"]).error_of("q_v") == "error"
