@@ -31,7 +31,8 @@ from .phase.thresholds import Thresholds, thresholds  # noqa: E402
 from .solution import Branch, Solution  # noqa: E402
 from .solve import evaluate, solve  # noqa: E402
 from .sweeps.dataset import to_dataset  # noqa: E402
-from .sweeps.optimise import Optimum, optimise  # noqa: E402
+from .sweeps.optimise import optimise  # noqa: E402
+from .sweeps.search import Optimum  # noqa: E402
 from .sweeps.sweep import sweep  # noqa: E402
 from .theories.saddle_point import Settings  # noqa: E402
 

@@ -36,9 +36,8 @@ from ..solution import Solution
 from ..solve import evaluate
 from ..solve import solve as solve_point
 from ..sweeps.dataset import failures, to_dataset
-from ..sweeps.optimise import run as run_optimise
-from ..sweeps.sweep import read_over
-from ..sweeps.sweep import run as run_sweep
+from ..sweeps.optimise import optima
+from ..sweeps.sweep import read_over, swept
 from ..theories.saddle_point import Settings
 from . import check as check_command
 from . import demo as demonstration
@@ -238,9 +237,9 @@ def sweep(
         )
     with _long(output, resume, force, dask, quiet) as work:
         if optimise is None:
-            dataset = run_sweep(model, grids, given, how, warm, None, work)
+            dataset = swept(model, grids, given, how, warm, None, work)
         else:
-            dataset = run_optimise(
+            dataset = optima(
                 model, [n.strip() for n in optimise.split(",")], "risk", grids, {}, how, given, work
             )
     failed = failures(dataset["status"].values)

@@ -19,8 +19,8 @@ from ..files import store
 from ..jobs.run import JobOptions
 from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
-from ..phase.diagram import TRANSITIONS
-from ..phase.diagram import run as phase_diagram
+from ..phase.diagram import diagram
+from ..phase.diagram_table import TRANSITIONS
 from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
@@ -97,7 +97,7 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: JobOp
     quantity = next(q for q in built.controls if q.name == asked.control)
     values = None if asked.grid is None else grid(quantity, asked.grid, "--grid ")
     over = read_over(built, asked.over)
-    dataset = phase_diagram(
+    dataset = diagram(
         asked.model,
         asked.control,
         over,

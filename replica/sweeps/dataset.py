@@ -124,9 +124,14 @@ def statuses(dataset: xr.Dataset, column: Column) -> np.ndarray:
     return dataset["status"].values[_where(dataset, column)]
 
 
+def waiting(status: np.ndarray) -> np.ndarray:
+    """Which points are not computed yet."""
+    return status == Status.NOT_COMPUTED.code
+
+
 def failures(status: np.ndarray) -> int:
     """How many points were computed and are none (a warning about the theory is no failure)."""
-    return int((~np.isin(status, [*Status.point_codes(), Status.NOT_COMPUTED.code])).sum())
+    return int((~np.isin(status, Status.point_codes()) & ~waiting(status)).sum())
 
 
 def _where(dataset: xr.Dataset, column: Column) -> tuple[Any, ...]:

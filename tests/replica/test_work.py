@@ -26,7 +26,7 @@ import replica
 from replica import InputError, Status, StoreError
 from replica.cli import app
 from replica.files import store
-from replica.jobs import run as long_work
+from replica.jobs.checkpoint import VOLATILE
 from replica.plots.base import valid
 from replica.sweeps.dataset import failures
 
@@ -42,7 +42,7 @@ def whole() -> xr.Dataset:
 
 
 def assert_same_bits(a: xr.Dataset, b: xr.Dataset) -> None:
-    noted = {k: b.attrs[k] for k in long_work.VOLATILE if k in b.attrs}
+    noted = {k: b.attrs[k] for k in VOLATILE if k in b.attrs}
     assert (
         a.drop_attrs(deep=False)
         .assign_attrs(a.attrs | noted)
@@ -58,13 +58,13 @@ def assert_same_bits(a: xr.Dataset, b: xr.Dataset) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Collects the points of every column that is computed from now on."""
     points: list[int] = []
-    real = replica.lines.solve_column
+    real = replica.sweeps.columns.solve_column
 
     def solve_column(model: Any, column: Any, *args: Any, **kwargs: Any) -> Any:
         points.append(column.points)
         return real(model, column, *args, **kwargs)
 
-    monkeypatch.setattr(sys.modules["replica.sweep"], "solve_column", solve_column)
+    monkeypatch.setattr("replica.sweeps.sweep.solve_column", solve_column)
     return points
 
 
@@ -90,7 +90,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 import replica
-from replica import store
+from replica.files import store
 real, left = store.rewrite, [int(sys.argv[2])]
 def rewrite(*args, **kwargs):
     left[0] -= 1
@@ -193,7 +193,8 @@ def wait_for(path: Path, points: int) -> None:
 
 SLOW = """
 import sys, time
-from replica import cli, store
+from replica import cli
+from replica.files import store
 real = store.rewrite
 def rewrite(*args, **kwargs):
     time.sleep(0.2)
