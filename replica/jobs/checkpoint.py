@@ -192,8 +192,6 @@ class TrialCheckpoint(Results):
     """Numbers over (size, trial, ...), and which trials are there; stored if it is ``keeping``."""
 
     grids = TRIAL_GRIDS
-    # The trials alone are never the whole check: ``finish`` stores that.
-    complete = False
 
     def __init__(
         self, sizes: Sequence[int], trials: int, attrs: Mapping[str, Any] | None = None
@@ -203,6 +201,11 @@ class TrialCheckpoint(Results):
         self.done = np.zeros((len(sizes), trials), bool)
         self.results: dict[str, np.ndarray] = {}
         self.checkpoint: Checkpoint | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Never: the trials alone are not the whole check, which ``finish`` stores."""
+        return False
 
     def put(self, size: int, trial: int, found: Mapping[str, Any]) -> None:
         """Keep the numbers of one trial, given by its positions."""
