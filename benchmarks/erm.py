@@ -14,8 +14,9 @@ from table import Row
 import replica
 from replica import Settings
 from replica.models import resolve
-from replica.theories.erm import DAMPING, ensemble_at, fixed_point
-from replica.theories.erm_samples import Minima, SampleMap
+from replica.theories import theory_of
+from replica.theories.trained.predictor import DAMPING
+from replica.theories.trained.sample_map import Minima, SampleMap
 from solvers.warm_start import warm_fixed_point
 
 GIVEN = {"activation": "softmax", "L": 4, "nu": 1, "Delta": 0.1, "lam_k": 0.8, "lam_v": 1.0}
@@ -54,15 +55,16 @@ def fixed_points() -> dict[str, tuple[float, int]]:
     """Route -> (seconds, evaluations) of one fixed point on the same samples."""
     model, values = resolve("slr-erm", GIVEN | {"alpha": 4.0})
     c = np.array([values[q.name] for q in model.controls])
-    here, settings = ensemble_at(model, c), Settings(accuracy=1e-2)
+    theory, settings = theory_of(model), Settings(accuracy=1e-2)
+    here = theory.samples(c)
     x0 = np.array([1.0, 1.2, 0.5, 1.0, 1.2, 0.4])
     cold = Cold.__new__(Cold)
     cold.__dict__.update(here.__dict__)
-    fixed_point(here, x0, settings)  # compiles
+    theory.fixed_point(here, x0, settings)  # compiles
     found = {}
     for name, ensemble in (("warm, Newton", here), ("cold, Newton", cold)):
         begun = time.perf_counter()
-        end, _ = fixed_point(ensemble, x0, settings)
+        end, _ = theory.fixed_point(ensemble, x0, settings)
         found[name] = time.perf_counter() - begun, end.steps
     for name, ensemble in (("warm, plain", here), ("cold, plain", cold)):
         begun = time.perf_counter()

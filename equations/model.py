@@ -1,27 +1,35 @@
 r"""A model is data; its saddle-point equations are derived from its free energy.
 
-    Phi(overlaps, conjugates) = prior(conjugates) + coupling(overlaps, conjugates) +
-    channel(overlaps)
+    Phi = prior(conjugates) + coupling(overlaps, conjugates) + channel(overlaps)
 
-with a coupling that is bilinear, usually -sum_a q_a q_a_hat/2. ``derive`` sets dPhi = 0 and solves
-it for the conjugates and for the overlaps. A model without conjugates is an objective: dPhi/dx = 0
-as it stands.
+with a coupling that is bilinear, usually -sum_a q_a q_a_hat/2. A model without conjugates is an
+objective: dPhi/dx = 0 as it stands. What is measured, what must hold of a solution and how it is
+solved stand with the model, as records.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import sympy as sp
 
-from .calculus.gram_matrix import Gram
-from .calculus.special_functions import stabilise
 from .quantities import Quantity
+from .theory import Quadrature, TheoryRecord
 
 Start = Mapping[str, "float | sp.Expr"]
+ROLES = (
+    "risk",
+    "bayes_risk",
+    "replicon",
+    "training_loss",
+    "energy",
+    "prox_failures",
+    "off_manifold",
+)
+"""What observables are to the rest of the package, whatever their names."""
 
 
 class ModelError(ValueError):
@@ -41,6 +49,71 @@ class Source:
         return hashlib.sha256(self.text.encode(errors="surrogateescape")).hexdigest()
 
 
+@dataclass(frozen=True)
+class Observable:
+    """What is measured at a solution.
+
+    Attributes
+    ----------
+    expr : expression
+        In overlaps and controls.
+    latex, units : str
+        How figures label it; "1" for a pure number.
+    role : str
+        One of ``ROLES``, or "". A model has at most one observable of each role.
+    where : condition on the controls
+        Where it is defined.
+    """
+
+    expr: Any
+    latex: str = ""
+    units: str = "1"
+    role: str = ""
+    where: Any = sp.true
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What must hold of a solution, and the status of one of which it does not.
+
+    Attributes
+    ----------
+    of : str
+        Name of an observable or conjugate.
+    relation : {"above", "below", "apart"}
+        Wrong if it lies above ``limit``, below it by more than twice their errors, or apart from it
+        by more than five of their joint standard errors (two of which are an error).
+    limit : float or str
+        A number, or the name of another observable or conjugate.
+    status : str
+        Name of a status.
+    when : {"first", "finite", "resolved"}
+        It is asked before anything else, once the numbers are finite, or of a resolved point.
+    """
+
+    of: str
+    relation: Literal["above", "below", "apart"]
+    limit: float | str
+    status: str
+    when: Literal["first", "finite", "resolved"] = "resolved"
+
+
+RENAMED = {
+    "path": "theory=Quadrature(), QuasiMonteCarlo(...), EmpiricalRisk(...), SphereFlow(...) or "
+    "GradientFlow(...)",
+    "gram": "theory=GradientFlow(gram=...)",
+    "scrambled": "theory=QuasiMonteCarlo(...)",
+    "exact": "theory=Quadrature(rewrite=...)",
+    "sampled": "theory=Quadrature(sampled=...)",
+    "nodes": "theory=Quadrature(nodes=...)",
+    "infinite_scale": "theory=Quadrature(infinite_scale=...)",
+    "bound": 'observables={name: Observable(..., role="bayes_risk")}',
+    "units": "observables={name: Observable(..., units=...)}",
+    "latex": "observables={name: Observable(..., latex=...)}",
+}
+"""Fields of earlier versions, and what they are now."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """Physics as data.
@@ -55,29 +128,15 @@ class Model:
         The three parts of Phi. Without conjugates the objective is ``channel``.
     best : {"largest", "smallest"}
         Which stationary value of Phi is the equilibrium one.
-    observables : dict of name -> expression
-    units : dict of name -> str
-    latex : dict of name -> LaTeX label of an observable
+    observables : dict of name -> Observable
+        A plain expression is one without label; if its name is a role, it has that role.
     starts : dict of name -> {overlap: value or expression in the controls}
-    exact, sampled : callables
-        Rewriting of Phi and the observables into what can be evaluated: the default route, and a
-        second independent one (None if there is none).
-    bound : str or None
-        Name of the observable that no value of ``risk`` may undercut.
-    nodes : dict of rule size -> expression in the controls
-        Sizes of node sets that this model needs, such as {"line": 100 + nu}, where they exceed the
-        default.
+    theory : Quadrature, QuasiMonteCarlo, EmpiricalRisk, SphereFlow or GradientFlow
+        How it is solved.
+    criteria : tuple of Criterion
+        What must hold of a solution, beside a risk that is not below its Bayes risk.
     options : dict
         String settings the model was built with, such as ``activation``.
-    path : {"compiled", "proximal", "flow"}
-        How it is solved: node sets compiled into one program, samples with a minimisation in each,
-        or the fixed points of a flow: dx/dt = observable ``drift``, or that of ``gram``.
-    gram : Gram or None
-        The Gram matrix whose entries the overlaps are, if they descend on the free energy.
-    scrambled : bool
-        Whether its averages run over scrambled sets of samples, whose spread is then the error.
-    infinite_scale : condition on the controls
-        Where the optimum is a limit that no finite value of the unknowns attains.
     accuracy : float
         Largest error of an overlap that is called resolved, unless the user asks for another.
     notes : dict
@@ -93,37 +152,33 @@ class Model:
     overlaps: tuple[Quantity, ...]
     controls: tuple[Quantity, ...]
     channel: sp.Expr
-    observables: Mapping[str, sp.Expr]
+    observables: Mapping[str, Observable]
     starts: Mapping[str, Start]
     sources: tuple[str, ...]
     conjugates: tuple[Quantity, ...] = ()
     prior: sp.Expr = sp.S.Zero
     coupling: sp.Expr = sp.S.Zero
     best: Literal["largest", "smallest"] = "largest"
-    units: Mapping[str, str] = field(default_factory=dict)
-    latex: Mapping[str, str] = field(default_factory=dict)
-    exact: Callable[[sp.Expr], sp.Expr] = stabilise
-    sampled: Callable[[sp.Expr], sp.Expr] | None = None
-    bound: str | None = None
-    nodes: Mapping[str, sp.Expr] = field(default_factory=dict)
+    theory: TheoryRecord = field(default_factory=Quadrature)
+    criteria: tuple[Criterion, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    path: Literal["compiled", "proximal", "flow"] = "compiled"
-    gram: Gram | None = None
-    scrambled: bool = False
-    infinite_scale: Any = sp.false
     accuracy: float = 1e-6
     notes: Mapping[str, str] = field(default_factory=dict)
     source: Source | None = None
 
+    def __new__(cls, *_: Any, **fields: Any) -> Model:
+        """Say what a field of an earlier version is now."""
+        for old in fields:
+            if old in RENAMED:
+                name = fields.get("name", "?")
+                raise ModelError(f"model {name}: {old}= is no field any more: write {RENAMED[old]}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
+        measured = {name: _observable(name, value) for name, value in self.observables.items()}
+        object.__setattr__(self, "observables", measured)
         _check_symbols(self)
-        for start, values in self.starts.items():
-            missing = {q.name for q in self.overlaps} - set(values)
-            if missing:
-                raise ModelError(
-                    f"model {self.name}: start {start!r} has no value for"
-                    f" {', '.join(sorted(missing))}"
-                )
+        _check_names(self)
 
     @property
     def free_energy(self) -> sp.Expr:
@@ -131,8 +186,73 @@ class Model:
         return self.prior + self.coupling + self.channel
 
     @property
+    def expressions(self) -> dict[str, sp.Expr]:
+        """The observables' expressions."""
+        return {name: o.expr for name, o in self.observables.items()}
+
+    @property
     def quantities(self) -> tuple[Quantity, ...]:
+        """Overlaps, conjugates and controls."""
         return (*self.overlaps, *self.conjugates, *self.controls)
+
+    def with_role(self, role: str) -> str | None:
+        """The name of the observable that has ``role``, None if there is none."""
+        return next((name for name, o in self.observables.items() if o.role == role), None)
+
+    @property
+    def all_criteria(self) -> tuple[Criterion, ...]:
+        """Those of the model, and that no risk lies below its Bayes risk."""
+        risk, bound = self.with_role("risk"), self.with_role("bayes_risk")
+        if risk is None or bound is None:
+            return self.criteria
+        return (*self.criteria, Criterion(risk, "below", bound, "BELOW_BAYES"))
+
+
+def joined(known: Mapping[str, Observable], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The observables ``known`` and those ``given``; a plain expression that takes the place of a
+    known one keeps its labels.
+    """
+    found: dict[str, Any] = dict(known)
+    for name, value in given.items():
+        plain = name in known and not isinstance(value, Observable)
+        found[name] = replace(known[name], expr=value) if plain else value
+    return found
+
+
+def _observable(name: str, value: Any) -> Observable:
+    if isinstance(value, Observable):
+        return replace(value, expr=_expression(value.expr))
+    return Observable(_expression(value), role=name if name in ROLES else "")
+
+
+def _expression(value: Any) -> Any:
+    """Numbers as SymPy's; what else is no expression is refused later, by name."""
+    return sp.sympify(value) if isinstance(value, int | float) else value
+
+
+def _check_names(model: Model) -> None:
+    """Refuse a start without a value, two observables of one role, and a criterion of nothing."""
+    for start, values in model.starts.items():
+        missing = {q.name for q in model.overlaps} - set(values)
+        if missing:
+            raise ModelError(
+                f"model {model.name}: start {start!r} has no value for {', '.join(sorted(missing))}"
+            )
+    roles = [o.role for o in model.observables.values() if o.role]
+    for role in roles:
+        if role not in ROLES:
+            raise ModelError(
+                f"model {model.name}: there is no role {role!r}: choose {', '.join(ROLES)}"
+            )
+        if roles.count(role) > 1:
+            raise ModelError(f"model {model.name}: two observables have the role {role!r}")
+    known = {*model.observables, *(q.name for q in model.conjugates)}
+    for criterion in model.criteria:
+        for name in (criterion.of, criterion.limit):
+            if isinstance(name, str) and name not in known:
+                raise ModelError(
+                    f"model {model.name}: a criterion names {name}, which is no observable"
+                )
 
 
 def _check_symbols(model: Model) -> None:
@@ -147,7 +267,7 @@ def _check_symbols(model: Model) -> None:
             f"model {model.name}: {len(model.overlaps)} overlaps and {len(model.conjugates)}"
             " conjugates: each overlap needs its own"
         )
-    for where, expr in {"the free energy": model.free_energy, **model.observables}.items():
+    for where, expr in {"the free energy": model.free_energy, **model.expressions}.items():
         if not isinstance(expr, sp.Expr):
             raise ModelError(
                 f"model {model.name}: {where} is {expr!r} ({type(expr).__name__}): it must be a"

@@ -63,6 +63,7 @@ class Quantity:
     infinite: bool = False
     optional: bool = False
     logarithmic: bool = False
+    role: str = ""
 
     @property
     def symbol(self) -> sp.Symbol:

@@ -30,7 +30,7 @@ def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) ->
     model : Model
         Its free energy is all that is used.
     rewrite : callable, optional
-        Route of evaluation; ``model.exact`` by default.
+        Route of evaluation; that of its theory by default.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def derive(model: Model, rewrite: Callable[[sp.Expr], sp.Expr] | None = None) ->
         The coupling does not pair every overlap with a conjugate, or a term contains what belongs
         to the other.
     """
-    rewrite = rewrite or model.exact
+    rewrite = rewrite or model.theory.rewrite
     channel, prior = rewrite(model.channel), rewrite(model.prior)
     overlaps = [q.symbol for q in model.overlaps]
     if not model.conjugates:

@@ -59,3 +59,12 @@ def assignments(pairs: Iterable[str], what: str = "--set") -> dict[str, str]:
 def printable(controls: Mapping[str, float]) -> dict[str, float | str]:
     """Control values for JSON, which has no inf."""
     return {k: v if math.isfinite(v) else str(v) for k, v in controls.items()}
+
+
+def json_safe(value: Any) -> Any:
+    """The same with null for NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {k: json_safe(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [json_safe(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -43,11 +43,11 @@ def _built(family: ModelSpec, options: tuple[tuple[str, str], ...]) -> Model:
 def _options(name: str, family: ModelSpec, settings: dict[str, Any]) -> dict[str, str]:
     """The options among ``settings``, taken out of them."""
     options: dict[str, str] = {}
-    for key in (*family.free, *family.options):
+    for key in (*family.parsers, *family.options):
         if key not in settings or key in options:
             continue
         try:
-            text = family.free[key](settings[key]) if key in family.free else None
+            text = family.parsers[key](settings[key]) if key in family.parsers else None
         except ValueError as problem:
             raise InputError(str(problem)) from None
         if text is not None:

@@ -24,9 +24,7 @@ from typing import Any
 from equations import Model, ModelSpec, Source
 
 from .errors import InputError, LoweringError
-from .lowering.lower import Lowered
-from .lowering.node_sizes import NodeSizes
-from .theories.saddle_point import problem
+from .theories import theory_of
 
 SUFFIX = ".py"
 
@@ -113,28 +111,16 @@ def _checked(
             )
         chosen = {name: values[0] for name, values in options.items()} | given
         model = replace(model, source=source, options=chosen)
-        if model.path == "compiled":
-            _lowered(model, source)
+        _check(model, source)
         return model
 
     return checked
 
 
-def _lowered(model: Model, source: Source) -> None:
+def _check(model: Model, source: Source) -> None:
     """Derive and lower everything once, so that what cannot be is named before any solving."""
-    unknowns, controls = (
-        [q.symbol for q in (*model.overlaps, *model.conjugates)],
-        [q.symbol for q in model.controls],
-    )
     try:
-        Lowered(
-            {"the free energy": model.exact(model.free_energy)},
-            unknowns,
-            controls,
-            model.name,
-            NodeSizes(),
-        )  # named as the user wrote it
-        problem(model, NodeSizes(), "exact")
+        theory_of(model).check()
     except LoweringError as error:
         raise InputError(f"{source.file}: {error}") from None
     except (ValueError, TypeError, NotImplementedError) as error:

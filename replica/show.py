@@ -14,6 +14,8 @@ from sympy.printing.latex import LatexPrinter
 from equations import Model, derive
 from equations.calculus.averages import Bound
 
+from .theories import theory_of
+
 NAMED_ABOVE = 60
 """Integrals whose text is longer than this get a name."""
 
@@ -42,10 +44,7 @@ def text(model: Model) -> str:
     lines += [
         "",
         "Observables",
-        *(
-            f"  {k} = {sp.sstr(v)}   [{model.units.get(k, '1')}]"
-            for k, v in model.observables.items()
-        ),
+        *(f"  {k} = {sp.sstr(o.expr)}   [{o.units}]" for k, o in model.observables.items()),
     ]
     for title, note in model.notes.items():
         lines += ["", title, *_indent(note)]
@@ -76,8 +75,8 @@ def entries(model: Model) -> dict[str, Any]:
         "aim": model.best,
         "free_energy": sp.sstr(model.free_energy),
         "equations": {str(left): sp.sstr(right) for left, right in derive(model).items()},
-        "observables": {name: sp.sstr(value) for name, value in model.observables.items()},
-        "units": dict(model.units),
+        "observables": {name: sp.sstr(value) for name, value in model.expressions.items()},
+        "units": {name: o.units for name, o in model.observables.items()},
         "notes": dict(model.notes),
         "sources": list(model.sources),
     }
@@ -118,7 +117,7 @@ def _abbreviated(model: Model) -> tuple[dict[sp.Symbol, sp.Expr], dict[sp.Expr, 
 
 def _equations(model: Model) -> list[str]:
     short, names = _abbreviated(model)
-    head = "" if model.conjugates else "dJ/d" if model.path == "flow" else "0 = dR/d"
+    head = theory_of(model).objective[1]
     lines = [f"  {head}{left} = {sp.sstr(right)}" for left, right in short.items()]
     if names:
         lines += ["  where", *(f"    {symbol} = {sp.sstr(expr)}" for symbol, expr in names.items())]
@@ -185,23 +184,21 @@ def _derivation(model: Model) -> dict[str, list[str]]:
         {"symbol_names": {q.symbol: q.label for q in model.quantities}, "mul_symbol": None}
     )
     short, names = _abbreviated(model)
-    objective, zero = ("J", "") if model.path == "flow" else ("R", " = 0")
+    objective, _, zero = theory_of(model).objective
 
     def equation(left: sp.Symbol, right: sp.Expr) -> str:
         label, value = printer.doprint(left), printer.doprint(right)
-        return (
-            f"{label} = {value}"
-            if model.conjugates
-            else rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
-        )
+        if not objective:
+            return f"{label} = {value}"
+        return rf"\frac{{\partial {objective}}}{{\partial {label}}} = {value}{zero}"
 
-    labels = {k: model.latex.get(k) or (r"\mathrm{" + _escape(k) + "}") for k in model.observables}
+    labels = {k: o.latex or (r"\mathrm{" + _escape(k) + "}") for k, o in model.observables.items()}
     sections = {
         "Free energy": [printer.doprint(model.free_energy)],
         "Equations, derived": [equation(left, right) for left, right in short.items()],
         "where": [f"{printer.doprint(s)} = {printer.doprint(e)}" for s, e in names.items()],
         "Observables": [
-            f"{labels[k]} = {printer.doprint(v)}" for k, v in model.observables.items()
+            f"{labels[k]} = {printer.doprint(v)}" for k, v in model.expressions.items()
         ],
     }
     return {title: equations for title, equations in sections.items() if equations}

@@ -83,7 +83,7 @@ def step_on_spheres(forces: Forces, fixed: jax.Array, x: jax.Array, size: jax.Ar
     return moved * jnp.sqrt(square / jnp.sum(moved**2, axis=1, keepdims=True))
 
 
-def settle(
+def flow_from(
     velocity: Callable[[np.ndarray], np.ndarray], x0: np.ndarray, latest: float, edge: float
 ) -> End:
     """The flow from ``x0`` until it rests, time is up, a vector is longer than ``edge``, or too

@@ -17,9 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sympy as sp
-
-from ..model import Model
+from ..model import Model, Observable, joined
 from ..quantities import Quantity, quantity
 from .channels import output_term
 from .densities import Channel, components, moments
@@ -86,7 +84,11 @@ def bayes_glm(
     parts = components(prior)
     mean, second = moments(parts)
     alpha = next((q for q in controls if q.name == "alpha"), quantity("alpha"))
-    measured = {"risk": V, "mmse": V, "q": second - V} | dict(observables or {})
+    measured = {
+        "risk": Observable(V, r"\mathrm{MMSE}", role="risk"),
+        "mmse": Observable(V, r"\mathrm{MMSE}"),
+        "q": Observable(second - V, "q"),
+    }
     blind = second - mean**2
     return Model(
         name=name,
@@ -97,14 +99,13 @@ def bayes_glm(
         prior=mixture_error_term(parts, HAT.symbol),
         coupling=V * HAT.symbol / 2,
         channel=alpha.symbol * output_term(channel, V, second, support),
-        observables={n: sp.sympify(e) for n, e in measured.items()},
+        observables=joined(measured, observables or {}),
         sources=sources,
         **{
             "setting": (
                 f"x_i ~ P(x) = {prior}, labels with P(y|z) = {channel}, z = F x, F_ij ~ N(0, 1/N);"
                 " posterior mean of x from alpha N labels."
             ),
-            "latex": {"risk": r"\mathrm{MMSE}", "mmse": r"\mathrm{MMSE}", "q": "q"},
             "starts": {"uninformed": {"V": NEARLY * blind}, "informed": {"V": 0.0}},
             "notes": {"Exact?": "Bayes-optimal (Nishimori)"},
         }

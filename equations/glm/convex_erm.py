@@ -25,7 +25,7 @@ from ..calculus.averages import Average
 from ..calculus.discontinuities import all_breakpoints, breakpoints, one_sided
 from ..calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope, curvature_of, slope_of
 from ..calculus.special_functions import Rounded, plain
-from ..model import Model, ModelError
+from ..model import Model, ModelError, Observable, joined
 from ..quantities import Quantity, conjugate, quantity
 from .channels import focus, gaussian_noise, jumps_of, log_probability
 from .densities import Channel, Y, Z, mirrored, own, probabilities
@@ -92,9 +92,7 @@ def convex_erm(
     m_hat, q_hat, v_hat = (hats[n].symbol for n in ("m", "q", "V"))
 
     envelope = mean(lambda y, omega: ScalarEnvelope(Z, loss.subs(Y, y), omega, v))
-    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol) | {
-        n: sp.sympify(e) for n, e in (observables or {}).items()
-    }
+    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol)
     return Model(
         name=name,
         title=title,
@@ -105,7 +103,7 @@ def convex_erm(
         coupling=(v * q_hat - q * v_hat) / 2 + m * m_hat,
         channel=alpha.symbol * envelope,
         best="smallest",
-        observables=measured,
+        observables=joined(measured, observables or {}),
         sources=sources,
         **_described(loss, teacher, alpha.symbol, ridge.symbol) | fields,  # type: ignore[arg-type]
     )
@@ -120,12 +118,6 @@ def _described(
             f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu,"
             f" x_mu.w/sqrt(D)) + lam |w|^2/2,\nl(y, z) = {loss}, over alpha D samples."
         ),
-        "latex": {
-            "risk": "R",
-            "training_loss": r"\mathbb E[\ell]",
-            "energy": "e",
-            "cosine": r"m/\sqrt q",
-        },
         "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (ridge + 1 + alpha / 10)}},
         "notes": {
             "Exact?": "convex: one solution, exact",
@@ -136,21 +128,21 @@ def _described(
 
 def _measured(
     loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol
-) -> dict[str, sp.Expr]:
+) -> dict[str, Observable]:
     """Test and training error, the minimised objective per D, the alignment with the teacher and
     the stability of replica symmetry.
     """
     training = mean(
         lambda y, omega: ProxValue(loss.subs(Y, y), Z, loss.subs(Y, y), omega, V.symbol)
     )
+    tested = mean(lambda y, omega: risk.subs({Y: y, Z: omega}))
+    response = mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2)
     return {
-        "risk": mean(lambda y, omega: risk.subs({Y: y, Z: omega})),
-        "training_loss": training,
-        "energy": alpha * training + ridge * Q.symbol / 2,
-        "cosine": M.symbol / sp.sqrt(Q.symbol),
-        "replicon": (
-            alpha * mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2)
-        ),
+        "risk": Observable(tested, "R", role="risk"),
+        "training_loss": Observable(training, r"\mathbb E[\ell]", role="training_loss"),
+        "energy": Observable(alpha * training + ridge * Q.symbol / 2, "e", role="energy"),
+        "cosine": Observable(M.symbol / sp.sqrt(Q.symbol), r"m/\sqrt q"),
+        "replicon": Observable(alpha * response, role="replicon"),
     }
 
 

@@ -34,7 +34,7 @@ import sympy as sp
 
 from ..glm.channels import sign_output
 from ..glm.priors import sign_error_term
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import Quantity, quantity
 
 
@@ -57,12 +57,10 @@ def build() -> Model:
         coupling=v.symbol * hat.symbol / 2,
         channel=alpha.symbol * sign_output(v.symbol),
         observables={
-            "risk": sp.asin(sp.sqrt(v.symbol)) / sp.pi,
-            "q": 1 - v.symbol,
-            "mmse": v.symbol,
+            "risk": Observable(sp.asin(sp.sqrt(v.symbol)) / sp.pi, r"\epsilon_g", role="risk"),
+            "q": Observable(1 - v.symbol, "q"),
+            "mmse": Observable(v.symbol, r"\mathrm{MMSE}"),
         },
-        units={"risk": "1", "q": "1", "mmse": "1"},
-        latex={"risk": r"\epsilon_g", "q": "q", "mmse": r"\mathrm{MMSE}"},
         starts={"uninformed": {"V": 1.0}, "informed": {"V": 0.0}},
         notes={
             "Exact?": (

@@ -38,7 +38,7 @@ Source
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -47,7 +47,7 @@ from ..calculus.gaussian import condition
 from ..calculus.special_functions import LogSumExp, stabilise
 from ..calculus.tokens import LogTime, laplace, mellin, sampled
 from ..glm.priors import gaussian_term, overlap_coupling
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import Quantity, conjugate, quantity
 from ..slr import max_rule
 from ..slr.data import (
@@ -72,6 +72,7 @@ from ..slr.laws import (
     read_location,
     tokens,
 )
+from ..theory import Quadrature, QuasiMonteCarlo
 
 
 def build(rule: str = "spiked", L: str | None = None, location: str | None = None) -> Model:
@@ -123,23 +124,15 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
         coupling=overlap_coupling((q_k, q_v), hats),
         channel=alpha.symbol * parts.psi_out,
         observables={
-            "risk": excess + delta.symbol,
-            "excess_risk": excess,
-            "attention_mass": parts.weight,
-            "population_bayes_risk": 1 + delta.symbol - parts.population_weight,
-        },
-        bound="population_bayes_risk",
-        units={
-            "risk": "y^2",
-            "excess_risk": "y^2",
-            "attention_mass": "1",
-            "population_bayes_risk": "y^2",
-        },
-        latex={
-            "risk": "R",
-            "excess_risk": r"R-\Delta",
-            "attention_mass": r"\mathbb{E}[s_\epsilon]",
-            "population_bayes_risk": r"R_\mathrm{Bayes}(\alpha=\infty)",
+            "risk": Observable(excess + delta.symbol, "R", "y^2", "risk"),
+            "excess_risk": Observable(excess, r"R-\Delta", "y^2"),
+            "attention_mass": Observable(parts.weight, r"\mathbb{E}[s_\epsilon]"),
+            "population_bayes_risk": Observable(
+                1 + delta.symbol - parts.population_weight,
+                r"R_\mathrm{Bayes}(\alpha=\infty)",
+                "y^2",
+                "bayes_risk",
+            ),
         },
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
         options={"rule": rule}
@@ -158,7 +151,8 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
             ),
             **parts.notes,
         },
-        **parts.route,
+        theory=parts.theory,
+        accuracy=parts.accuracy,
     )
 
 
@@ -186,7 +180,8 @@ class Parts(NamedTuple):
     weight: sp.Expr
     population_weight: sp.Expr
     notes: dict[str, str]
-    route: dict[str, Any]
+    theory: Quadrature | QuasiMonteCarlo
+    accuracy: float = 1e-6
 
 
 def _spiked(
@@ -200,7 +195,6 @@ def _spiked(
     log_count, rarest = (0, -sp.log(classes[-1][1])) if classes else (sp.log(length), 0)
     window = LogTime(at_longest(log_count, law, length) + nu + 8 * sp.sqrt(nu), 40 + rarest)
     token = sp.exp(sp.sqrt(nu) * KEY_FIELD[TOKEN] + (LOG_PRIOR[TOKEN] if classes else 0))
-    explicit = {} if law else {"sampled": lambda e: stabilise(sampled(e))}
     return Parts(
         f"X_eps = sqrt(nu/D) k* + noise, eps {'of the given law' if classes else 'uniform'} on"
         " 1..L, other tokens pure noise",
@@ -215,11 +209,12 @@ def _spiked(
                 " regression"
             ),
         },
-        {
-            "exact": lambda e: stabilise(mellin(laplace(e, window), window)),
-            "nodes": window.nodes,
-            **explicit,
-        },
+        Quadrature(
+            rewrite=lambda e: stabilise(mellin(laplace(e, window), window)),
+            sampled=None if law else lambda e: stabilise(sampled(e)),
+            tokens=length,
+            nodes=window.nodes,
+        ),
     )
 
 
@@ -244,7 +239,12 @@ def _max(q_k: sp.Symbol, q_v: sp.Symbol, delta: sp.Symbol, law: Law | None) -> P
                 " regression"
             ),
         },
-        {"scrambled": True, "accuracy": max_rule.ACCURACY, "nodes": max_rule.NODES},
+        QuasiMonteCarlo(
+            tokens=at_longest(LENGTH.symbol, law, LENGTH.symbol),
+            lengths=len(law or (None,)),
+            nodes=max_rule.NODES,
+        ),
+        max_rule.ACCURACY,
     )
 
 

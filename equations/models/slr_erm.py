@@ -49,11 +49,12 @@ from ..calculus.envelope import (
     TeacherAverage,
 )
 from ..calculus.special_functions import LogSumExp
-from ..model import Model
+from ..model import Criterion, Model, Observable
 from ..quantities import Quantity, conjugate, quantity
 from ..slr.activations import ACTIVATIONS, Activation, activation_of, expression_option
-from ..slr.data import LENGTH, NOISE, SPIKE, TOKEN
+from ..slr.data import LENGTH, NOISE, SPIKE, TOKEN, SingleLocation
 from ..slr.laws import law_option, read_law
+from ..theory import EmpiricalRisk, Weights
 
 CHI, Z = sp.IndexedBase("chi"), sp.IndexedBase("z")
 TEACHER = {"k": sp.IndexedBase("chi_star"), "v": sp.IndexedBase("z_star")}
@@ -86,7 +87,13 @@ def _quantities() -> dict[str, Quantity]:
             f"q_{a}", f"q_{a}", 0, scaling="per D", meaning=f"squared {what} norm, |w|^2/D"
         )
         overlaps[f"V_{a}"] = Quantity(
-            f"V_{a}", f"V_{a}", 0, open_low=True, scaling="per D", meaning=f"{what} susceptibility"
+            f"V_{a}",
+            f"V_{a}",
+            0,
+            open_low=True,
+            scaling="per D",
+            meaning=f"{what} susceptibility",
+            role="susceptibility",
         )
     return overlaps
 
@@ -196,18 +203,15 @@ def build(
         channel=alpha.symbol * average(envelope),
         best="smallest",
         observables=_observables(sigma(omega["k"]), every, average, envelope, x, lam, alpha.symbol),
-        units={
-            "risk": "y^2",
-            "training_loss": "y^2",
-            "generalisation_gap": "y^2",
-            "energy": "y^2 per D",
-        },
-        latex={"risk": "R", "training_loss": r"\mathbb E[r^2]", "energy": "e"},
         starts=_starts(lam, alpha.symbol),
         options={"activation": activation, "rule": rule}
         | ({} if activation in ACTIVATIONS else {"normalised": normalised})
         | ({} if L is None else {"L": L}),
-        path="proximal",
+        theory=EmpiricalRisk(
+            data=SingleLocation(rule, spike.symbol, law or LENGTH.symbol),
+            weights=tuple(Weights(f"m_{a}", f"q_{a}", f"V_{a}") for a in "kv"),
+        ),
+        criteria=CRITERIA,
         accuracy=1e-2,
         notes={
             "f and prox": (
@@ -244,7 +248,7 @@ def _observables(
     x: Symbols,
     lam: Symbols,
     alpha: sp.Symbol,
-) -> dict[str, sp.Expr]:
+) -> dict[str, Observable]:
     """Test error with the value fields integrated out (theory.md section 3), training error,
     stability.
     """
@@ -255,23 +259,33 @@ def _observables(
         [alpha * x[f"V_{a}"] ** 2 * average(ForceResponse(envelope, i, j)) for j in (0, 1)]
         for i, a in enumerate("kv")
     ]
+    energy = alpha * training / 2 + (lam["k"] * x["q_k"] + lam["v"] * x["q_v"]) / 2
+    # Spectral radius of a 2 x 2 matrix with entries >= 0.
+    spread = sp.sqrt((t[0][0] - t[1][1]) ** 2 + 4 * t[0][1] * t[1][0])
+    replicon = (t[0][0] + t[1][1] + spread) / 2
     return {
-        "risk": risk,
-        "training_loss": training,
-        "energy": alpha * training / 2 + (lam["k"] * x["q_k"] + lam["v"] * x["q_v"]) / 2,
-        # Spectral radius of a 2 x 2 matrix with entries >= 0.
-        "replicon": (
-            (t[0][0] + t[1][1] + sp.sqrt((t[0][0] - t[1][1]) ** 2 + 4 * t[0][1] * t[1][0])) / 2
-        ),
-        "generalisation_gap": risk - training,
-        "attention_overlap": x["m_k"] / sp.sqrt(x["q_k"]),
-        "value_overlap": x["m_v"] / sp.sqrt(x["q_v"]),
-        "attention_mass": mass,
-        "V_k_hat_response": -alpha * average(ForceDivergence(envelope, 0)),
-        "V_v_hat_response": -alpha * average(ForceDivergence(envelope, 1)),
-        "basin_changes": average(BasinChange(envelope)),
-        "prox_failures": average(ProxFailure(envelope)),
+        "risk": Observable(risk, "R", "y^2", "risk"),
+        "training_loss": Observable(training, r"\mathbb E[r^2]", "y^2", "training_loss"),
+        "energy": Observable(energy, "e", "y^2 per D", "energy"),
+        "replicon": Observable(replicon, role="replicon"),
+        "generalisation_gap": Observable(risk - training, units="y^2"),
+        "attention_overlap": Observable(x["m_k"] / sp.sqrt(x["q_k"])),
+        "value_overlap": Observable(x["m_v"] / sp.sqrt(x["q_v"])),
+        "attention_mass": Observable(mass),
+        "V_k_hat_response": Observable(-alpha * average(ForceDivergence(envelope, 0))),
+        "V_v_hat_response": Observable(-alpha * average(ForceDivergence(envelope, 1))),
+        "basin_changes": Observable(average(BasinChange(envelope))),
+        "prox_failures": Observable(average(ProxFailure(envelope)), role="prox_failures"),
     }
+
+
+CRITERIA = (
+    Criterion("prox_failures", "above", 0, "PROX_FAILED", when="first"),
+    Criterion("replicon", "above", 1, "RS_UNSTABLE", when="finite"),
+    Criterion("V_k_hat", "apart", "V_k_hat_response", "FORMS_DIFFER"),
+    Criterion("V_v_hat", "apart", "V_v_hat_response", "FORMS_DIFFER"),
+)
+"""A minimiser in every sample; replica symmetry stable; both forms of V_hat the same."""
 
 
 def _starts(lam: dict[str, sp.Expr], alpha: sp.Expr) -> dict[str, dict[str, float | sp.Expr]]:

@@ -37,6 +37,7 @@ Source
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import sympy as sp
 
@@ -45,12 +46,13 @@ from ..calculus.gaussian import close
 from ..calculus.gram_matrix import Gram
 from ..calculus.special_functions import stabilise
 from ..calculus.tokens import LogTime, mellin
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import Quantity
 from ..slr import max_rule
 from ..slr.activations import ACTIVATIONS, Activation
 from ..slr.data import LENGTH, NOISE, PAPER, SPIKE
 from ..slr.token_moments import Attention, TokenLaw, second_moments, target_square
+from ..theory import GradientFlow
 from . import slr_population
 
 
@@ -153,7 +155,7 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     strength = SPIKE if rule == "spiked" else _strength(act)
     own = (BLUR, *TEACHER) if rule == "spiked" else ()
     bayes = slr_population.build("bayes", rule)
-    bound = bayes.observables["population_bayes_risk"].xreplace(
+    bound = bayes.expressions["population_bayes_risk"].xreplace(
         {max_rule.STRENGTH.symbol: strength.symbol}
     )
     return Model(
@@ -169,30 +171,28 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         channel=risk + (RIDGES[0].symbol * q_k + RIDGES[1].symbol * q_v) / 2,
         best="smallest",
         observables={
-            "risk": risk,
-            "excess_risk": risk - NOISE.symbol,
-            "cross": sp.Max(*(sp.Abs(q.symbol) for q in OVERLAPS if q.name in CROSS)),
-            "population_bayes_risk": bound,
-        },
-        bound="population_bayes_risk",
-        units={"risk": "y^2", "excess_risk": "y^2", "population_bayes_risk": "y^2"},
-        latex={
-            "risk": "R",
-            "excess_risk": r"R-\Delta",
-            "population_bayes_risk": r"R_\mathrm{Bayes}",
+            "risk": Observable(risk, "R", "y^2", "risk"),
+            "excess_risk": Observable(risk - NOISE.symbol, r"R-\Delta", "y^2"),
+            "cross": Observable(
+                sp.Max(*(sp.Abs(q.symbol) for q in OVERLAPS if q.name in CROSS)),
+                role="off_manifold",
+            ),
+            "population_bayes_risk": Observable(
+                bound, r"R_\mathrm{Bayes}", "y^2", "bayes_risk", where=_usual(own)
+            ),
         },
         starts={
             name: dict(zip((q.name for q in OVERLAPS), values, strict=True))
             for name, values in STARTS.items()
         },
-        exact=lambda e: (
-            bayes.exact(e) if e.has(TokenAverage) else e if act.normalised else stabilise(close(e))
+        theory=GradientFlow(
+            gram=geometry,
+            manifold=CROSS,
+            rewrite=lambda e: _closed(e, act, bayes),
+            # Weights to the fourth power, differentiated: E[e^{6 u - e^u}] needs a fine rule, which
+            # is cheap where it is the only one.
+            nodes={"gaussian": sp.Integer(100)} if act.normalised and rule == "spiked" else {},
         ),
-        # Weights to the fourth power, differentiated: E[e^{6 u - e^u}] needs a fine rule, which is
-        # cheap where it is the only one.
-        nodes={"gaussian": sp.Integer(100)} if act.normalised and rule == "spiked" else {},
-        path="flow",
-        gram=geometry,
         options={"activation": activation, "rule": rule},
         notes={
             "Flow": (
@@ -209,6 +209,20 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
             "Marion et al., arXiv 2410.01537 (erf_odd, gamma2 = 1/2)",
         ),
     )
+
+
+def _usual(own: tuple[Quantity, ...]) -> Any:
+    """Where the teacher is the one that the Bayes risk holds for: each of its controls at its
+    default.
+    """
+    return sp.And(*(sp.Eq(q.symbol, q.default) for q in own))
+
+
+def _closed(expr: sp.Expr, act: Activation, bayes: Model) -> sp.Expr:
+    """What can be evaluated."""
+    if expr.has(TokenAverage):
+        return bayes.theory.rewrite(expr)
+    return expr if act.normalised else stabilise(close(expr))
 
 
 def _strength(act: Activation) -> Quantity:

@@ -40,7 +40,7 @@ import sympy as sp
 from ..calculus.averages import Average
 from ..calculus.special_functions import stabilise
 from ..calculus.tokens import LogTime, laplace, mellin
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import INF, Quantity
 from ..slr import max_rule
 from ..slr.activations import ACTIVATIONS, Activation
@@ -56,6 +56,7 @@ from ..slr.data import (
     key_law,
 )
 from ..slr.laws import Law, at_longest, averaged, law_option, read_law
+from ..theory import Quadrature
 
 SCALE = Quantity("scale", "c", meaning="scale of the keys, |k|/sqrt(D)")
 OFFSET = Quantity("offset", "b", meaning="offset of the activation")
@@ -104,30 +105,23 @@ def build(activation: str = "softmax", rule: str = "spiked", L: str | None = Non
         channel=excess + NOISE.symbol,
         best="smallest",
         observables={
-            "risk": excess + NOISE.symbol,
-            "excess_risk": excess,
-            "value_overlap": weight / square,
-            "population_bayes_risk": 1 + NOISE.symbol - best,
-        },
-        bound="population_bayes_risk",
-        units={
-            "risk": "y^2",
-            "excess_risk": "y^2",
-            "value_overlap": "1",
-            "population_bayes_risk": "y^2",
-        },
-        latex={
-            "risk": "R",
-            "excess_risk": r"R-\Delta",
-            "value_overlap": "m_v",
-            "population_bayes_risk": r"R_\mathrm{Bayes}",
+            "risk": Observable(excess + NOISE.symbol, "R", "y^2", "risk"),
+            "excess_risk": Observable(excess, r"R-\Delta", "y^2"),
+            "value_overlap": Observable(weight / square, "m_v"),
+            "population_bayes_risk": Observable(
+                1 + NOISE.symbol - best, r"R_\mathrm{Bayes}", "y^2", "bayes_risk"
+            ),
         },
         starts=_starts(unknowns, rule, law),
-        exact=(
-            stabilise if rule == "max" else lambda e: stabilise(mellin(laplace(e, window), window))
+        theory=Quadrature(
+            rewrite=(
+                stabilise
+                if rule == "max"
+                else lambda e: stabilise(mellin(laplace(e, window), window))
+            ),
+            nodes={} if rule == "max" else usual.nodes,
+            infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
         ),
-        nodes={} if rule == "max" else usual.nodes,
-        infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
         options={"activation": activation, "rule": rule} | ({} if L is None else {"L": L}),
         notes={
             "Exact?": "exact for keys along k* and values along v*",

@@ -26,7 +26,7 @@ from __future__ import annotations
 import sympy as sp
 
 from ..glm.priors import overlap_coupling, sign_term
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import conjugate, quantity
 
 
@@ -46,9 +46,7 @@ def build() -> Model:
         prior=sign_term(hat.symbol),
         coupling=overlap_coupling((q,), (hat,)),
         channel=snr.symbol * q.symbol**2 / 4,
-        observables={"mse": sp.S.One - q.symbol**2},
-        units={"mse": "1"},
-        latex={"mse": r"\mathrm{MSE}"},
+        observables={"mse": Observable(sp.S.One - q.symbol**2, r"\mathrm{MSE}")},
         starts={"uninformed": {"q": 1e-3}, "informed": {"q": 1.0}},
         notes={
             "Exact?": "Bayes-optimal (Nishimori)",

@@ -39,8 +39,9 @@ import sympy as sp
 from ..calculus.averages import Average
 from ..calculus.gaussian import close
 from ..calculus.special_functions import Logistic
-from ..model import Model
+from ..model import Model, Observable
 from ..quantities import Quantity, quantity
+from ..theory import SphereFlow
 
 RHO = Quantity("rho", r"\rho", -1, 1, meaning="alignment of the query with the signal, q.xi")
 STRENGTH = Quantity("theta", r"\theta", 0, open_low=True, meaning="signal strength", information=1)
@@ -220,12 +221,12 @@ def build() -> Model:
     """The model."""
     slope, crowding_slope = with_mass(mass_slope(objective())), with_mass(mass_slope(crowding()))
     observables = {
-        "objective": objective(),
-        "objective_derivative": slope,
-        "drift": (1 - rho**2) * slope,
-        "attention_mass": attention_mass(),
-        "objective_finite": objective() + (d - 1) / L * crowding(),
-        "drift_finite": (1 - rho**2) * (slope + (d - 1) / L * crowding_slope),
+        "objective": Observable(objective(), "J"),
+        "objective_derivative": Observable(slope, "J'"),
+        "drift": Observable((1 - rho**2) * slope, r"\dot\rho"),
+        "attention_mass": Observable(attention_mass(), "a"),
+        "objective_finite": Observable(objective() + (d - 1) / L * crowding(), "J_{d/L}"),
+        "drift_finite": Observable((1 - rho**2) * (slope + (d - 1) / L * crowding_slope)),
     }
     return Model(
         name="subspace",
@@ -239,16 +240,11 @@ def build() -> Model:
         controls=(STRENGTH, SHARE, INVERSE_TEMPERATURE, DIMENSION, TOKENS),
         channel=objective(),
         observables=observables,
-        latex={
-            "objective": "J",
-            "objective_derivative": "J'",
-            "drift": r"\dot\rho",
-            "attention_mass": "a",
-            "objective_finite": "J_{d/L}",
-        },
         starts={"-xi": {"rho": -1.0}, "+xi": {"rho": 1.0}},
-        exact=closed,
-        path="flow",
+        theory=SphereFlow(
+            drifts=(("drift_finite", "objective_finite"), ("drift", "objective")),
+            rewrite=closed,
+        ),
         notes={
             "Closed form": (
                 f"J = {in_mass(objective())}, J' = {mass_slope(objective())}, a = attention_mass;\n"

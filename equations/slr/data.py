@@ -6,12 +6,14 @@ Source: [SLR] arXiv 2509.21936, section 2 (their Delta^2 is our Delta, their g_n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sympy as sp
 
 from ..calculus.averages import TokenAverage
 from ..calculus.gaussian import tilt
 from ..quantities import quantity
-from .laws import Classes
+from .laws import Classes, Law
 
 PAPER = (
     "Statistical Advantage of Softmax Attention: Insights from Single-Location Regression, arXiv"
@@ -21,6 +23,25 @@ TOKEN = sp.Symbol("l", integer=True, positive=True)
 LABEL = sp.Symbol("y", real=True)
 KEY_FIELD, VALUE_FIELD = sp.IndexedBase("omega_k"), sp.IndexedBase("omega_v")
 LENGTH, SPIKE, NOISE = (quantity(name) for name in ("L", "nu", "Delta"))
+
+
+@dataclass(frozen=True)
+class SingleLocation:
+    """The law of the samples.
+
+    Attributes
+    ----------
+    rule : {"spiked", "max"}
+        How the location is marked.
+    strength : symbol
+        The control nu.
+    length : symbol or law
+        The control L, or (length, probability) pairs.
+    """
+
+    rule: str
+    strength: sp.Symbol
+    length: sp.Symbol | Law
 
 
 def key_law(q_k: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], tuple[sp.Expr, sp.Expr]]:

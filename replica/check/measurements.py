@@ -21,6 +21,7 @@ from ..models import family, resolve
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
+from ..theories import theory_of
 from .report import Comparison, Report
 from .trials import Log
 
@@ -159,7 +160,7 @@ def check(
     for row, branch in zip(rows, branches, strict=True):
         expected, scale = (
             {**branch.overlaps, **branch.observables},
-            0.5 if row.model.path == "proximal" else 1.0,
+            1 / theory_of(row.model).error_in_sigmas,
         )
         where = ", ".join(f"{n}={row.values[n]:g}" for n in varying) or f"line {row.line}"
         for name, (value, error) in row.measured.items():

@@ -20,7 +20,8 @@ from ..precision import double_precision
 from ..simulate import data, measure, message_passing
 from ..simulate.posterior import Posterior, posterior
 from ..solution import Branch, Solution
-from ..solve import default_sizes, evaluator, solve
+from ..solve import solve
+from ..theories import theory_of
 from . import trials as trial_runs
 from .report import Report
 from .trials import Log
@@ -108,10 +109,11 @@ def state_evolution(
     names = [q.name for q in model.overlaps]
     controls = jnp.array([values[q.name] for q in model.controls])
     with double_precision():
-        update = evaluator(model, default_sizes(model, values))
+        theory = theory_of(model)
+        sizes = theory.node_sizes(values)
         path = [np.array([float(model.starts[start][n]) for n in names])]
         for _ in range(steps):
-            path.append(np.asarray(update(controls, jnp.asarray(path[-1])).update))
+            path.append(theory.state(controls, jnp.asarray(path[-1]), sizes).update)
     return dict(zip(names, np.array(path).T, strict=True))
 
 

@@ -38,7 +38,7 @@ from ..solve import solve as solve_point
 from ..sweeps.dataset import failures, to_dataset
 from ..sweeps.optimise import optima
 from ..sweeps.sweep import read_over, swept
-from ..theories.saddle_point import Settings
+from ..theories import Settings
 from . import check as check_command
 from . import demo as demonstration
 from . import phase as phase_command
@@ -183,7 +183,7 @@ def solve(
         store.save(output, to_dataset(solution).assign_attrs(command=_command()), force=force)
     (
         typer.echo(
-            json.dumps(solution.to_dict(), indent=2 if solution.model.path == "flow" else None)
+            json.dumps(solution.to_dict(), indent=None if solution.theory.energy_is_shown else 2)
         )
         if as_json
         else _print_solution(solution)
@@ -593,7 +593,7 @@ def _print_solution(solution: Solution) -> None:
                 [f"{getattr(b, kind)[name]:.10g} ({b.error[name]:.0e})" for b in solution.branches],
             )
     phi = "free entropy" if solution.model.best == "largest" else "objective"
-    if solution.model.path != "flow":  # its objective is among the observables
+    if solution.theory.energy_is_shown:
         row(
             phi, [f"{b.free_energy:.10g} ({b.error['free_energy']:.0e})" for b in solution.branches]
         )

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from equations import Model
+from equations import Gram, Model
 from solvers import Status, gram_descent, ode
 
 from ..errors import InputError, SolveError
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
 from ..precision import double_precision
-from ..theories import gradient_flow
+from ..theories import gradient_flow, gram_field, theory_of
 
 MODEL = "slr-flow"
 STEPS = {"free": gram_descent.step, "sphere": gram_descent.step_on_spheres}
@@ -29,10 +29,10 @@ STEPS = {"free": gram_descent.step, "sphere": gram_descent.step_on_spheres}
 @cache
 def _trajectory(model: Model) -> Any:
     def run(c: jax.Array, fixed: jax.Array, x0: jax.Array, times: jax.Array) -> ode.Trajectory:
-        forces = gradient_flow.field(model, gradient_flow.first_sizes(model), c).forces
+        forces = gram_field.field(model, gram_field.first_sizes(model), c).forces
         return ode.trajectory(lambda p, x: gram_descent.velocity(forces, fixed, x), None, x0, times)
 
-    return jax.jit(run, compiler_options=gradient_flow.OPTIONS)
+    return jax.jit(run, compiler_options=gram_field.OPTIONS)
 
 
 @cache
@@ -40,7 +40,7 @@ def _descent(model: Model, surface: str) -> Any:
     def run(
         c: jax.Array, fixed: jax.Array, x0: jax.Array, size: jax.Array, wanted: jax.Array
     ) -> jax.Array:
-        forces = gradient_flow.field(model, gradient_flow.first_sizes(model), c).forces
+        forces = gram_field.field(model, gram_field.first_sizes(model), c).forces
 
         def step(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
             new = STEPS[surface](forces, fixed, x, size)
@@ -49,7 +49,7 @@ def _descent(model: Model, surface: str) -> Any:
         path = jax.lax.scan(step, x0, None, length=wanted.shape[0] - 1)[1]
         return jnp.concatenate([x0[None], path])
 
-    return jax.jit(run, compiler_options=gradient_flow.OPTIONS)
+    return jax.jit(run, compiler_options=gram_field.OPTIONS)
 
 
 def _started(
@@ -62,20 +62,20 @@ def _started(
             f"a start gives every overlap: {', '.join(sorted(names ^ set(start)))} is missing or"
             " unknown"
         )
-    assert model.gram is not None
-    return (
-        model,
-        gradient_flow.controls_of(model, values),
-        gradient_flow.embedded(model, values, start),
-        model.gram.trained,
-    )
+    c = jnp.asarray(theory_of(model).control_vector(values))
+    return model, c, gram_field.embedded(model, values, start), gram_of(model).trained
+
+
+def gram_of(model: Model) -> Gram:
+    """The Gram matrix whose entries the overlaps are."""
+    return model.theory.gram  # type: ignore[union-attr]
 
 
 def _dataset(
     model: Model, path: np.ndarray, fixed: np.ndarray, axis: str, at: np.ndarray, **attrs: Any
 ) -> xr.Dataset:
     whole = np.concatenate([path, np.broadcast_to(fixed, (len(path), *fixed.shape))], axis=1)
-    found = np.asarray(gradient_flow.overlaps_in(model, whole @ whole.transpose(0, 2, 1)))
+    found = np.asarray(gram_field.overlaps_in(model, whole @ whole.transpose(0, 2, 1)))
     labels = {
         q.name: (axis, found[:, i], {"latex": q.label, "long_name": q.meaning})
         for i, q in enumerate(model.overlaps)
@@ -181,21 +181,20 @@ def evidence(
     """
     with double_precision():
         model, values = resolve(MODEL, controls)
-        assert model.gram is not None
         origin = {q.name: 0.0 for q in model.overlaps}
-        fixed = gradient_flow.embedded(model, values, origin)[model.gram.trained :]
+        fixed = gram_field.embedded(model, values, origin)[gram_of(model).trained :]
         x0 = random_starts(starts, scale, seed)
         found = gradient_flow.ends(
             model, values, x0, fixed, tol, model.accuracy if accuracy is None else accuracy, nodes
         )
-        bound = gradient_flow.bayes_risk(model, values)
+        bound = gradient_flow.constants(model, values)
     risk, risk_error = found.values[:, 1], found.value_error[:, 1]
     status = [
-        gradient_flow.classify(s, r, e, bound)
+        gradient_flow.judged(model, s, {"risk": (r, e), **bound})
         for s, r, e in zip(found.status, risk, risk_error, strict=True)
     ]
     names = [q.name for q in model.overlaps]
-    crossed = [names.index(k) for k in gradient_flow.cross_terms(model)]
+    crossed = [names.index(k) for k in model.theory.manifold]  # type: ignore[union-attr]
     variables: dict[str, Any] = {
         q.name: ("start", found.overlaps[:, i], {"latex": q.label})
         for i, q in enumerate(model.overlaps)
@@ -225,7 +224,7 @@ def evidence(
     return xr.Dataset(
         variables,
         {"start": np.arange(starts)},
-        about | ({"population_bayes_risk": bound[0]} if bound else {}),
+        about | {name: value for name, (value, _) in bound.items()},
     )
 
 

@@ -36,7 +36,7 @@ from ..lowering.lower import function as lowered_function
 from ..models import resolve
 from ..precision import double_precision
 from ..solve import solve
-from ..theories import sphere_flow
+from ..theories import sphere_flow, theory_of
 
 MODEL = "subspace"
 
@@ -59,12 +59,12 @@ class Timed(NamedTuple):
 
 def _resolved(controls: Mapping[str, Any]) -> tuple[Model, dict[str, float], jax.Array]:
     model, values = resolve(MODEL, controls)
-    return model, values, jnp.asarray(sphere_flow.control_vector(model, values))
+    return model, values, jnp.asarray(theory_of(model).control_vector(values))
 
 
 @cache
 def _drift(model: Model, name: str) -> Callable[[Any, jax.Array], jax.Array]:
-    at = sphere_flow.field(model, name)
+    at = sphere_flow.drift_of(model, name)
     return lambda c, x: at(c, x)[0]
 
 
@@ -102,7 +102,7 @@ def trajectory(rho0: Any, times: Any, **controls: Any) -> Timed:
         raise InputError("times must increase, from 0 or later")
     with double_precision():
         model, values, c = _resolved(controls)
-        run = _trajectory(model, sphere_flow.drift_name(model, values))(
+        run = _trajectory(model, sphere_flow.followed_drift(model, values)[0])(
             c, jnp.asarray(starts), jnp.asarray(times)
         )
     _raise_unless_done(int(run.status))
@@ -117,7 +117,7 @@ def recovery_time(rho0: float, level: float = 0.99, latest: float = 1e6, **contr
         raise InputError("recovery needs |rho0| <= level < 1")
     with double_precision():
         model, values, c = _resolved(controls)
-        run = _arrival(model, sphere_flow.drift_name(model, values))(
+        run = _arrival(model, sphere_flow.followed_drift(model, values)[0])(
             c, jnp.asarray(float(rho0)), level, latest
         )
     _raise_unless_done(int(run.status))
@@ -149,7 +149,7 @@ def _noise(model: Model, finite: bool = False) -> Callable[[jax.Array, jax.Array
 
 @cache
 def _recursion(model: Model, finite: bool) -> Any:
-    at, noise = sphere_flow.field(model, "drift_finite"), _noise(model, finite)
+    at, noise = sphere_flow.drift_of(model, "drift_finite"), _noise(model, finite)
 
     def path(c: jax.Array, start: jax.Array, sizes: jax.Array, batch: jax.Array) -> jax.Array:
         def step(x: jax.Array, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -183,7 +183,7 @@ def noise_floor(batch: int = 1, **controls: Any) -> float:
     """
     with double_precision():
         model, _, c = _resolved(controls)
-        force = sphere_flow.compiled_field(model, "drift_finite")(c, jnp.asarray(1.0))[2]
+        force = sphere_flow.compiled_drift(model, "drift_finite")(c, jnp.asarray(1.0))[2]
         return float(_noise(model, True)(c, jnp.asarray(1.0)) / (2 * force * batch))
 
 
@@ -205,7 +205,7 @@ def attention_mass(rho: Any, **controls: Any) -> np.ndarray:
         model, _, c = _resolved(controls)
         at = lowered_function(
             [physics.rho, *(q.symbol for q in model.controls[:3])],
-            model.exact(model.observables["attention_mass"]),
+            model.theory.rewrite(model.expressions["attention_mass"]),
         )
         return np.asarray(at(jnp.asarray(rho), *c[:3]))
 

@@ -15,22 +15,16 @@ import sympy as sp
 
 from equations.calculus.averages import (
     Average,
-    Below,
-    LineIntegral,
-    MellinIntegral,
-    SampleAverage,
     TokenAverage,
 )
 from equations.calculus.discontinuities import bound_variables, curved
-from equations.calculus.scalar_envelope import ProxValue
-from equations.calculus.special_functions import LogSumExp, stabilise
-from equations.slr.planted_average import LocationLaw, LogEvidence, PlantedAverage, Score, Slope
+from equations.calculus.special_functions import stabilise
 
 from ..errors import LoweringError
-from . import planted
 from .evaluate import SCRAMBLE, Evaluation
 from .functions import FUNCTIONS
 from .node_sizes import NodeSizes
+from .rules import has_rule
 
 __all__ = ["SCRAMBLE", "Lowered", "NodeSizes", "function", "value_and_error"]
 
@@ -104,7 +98,7 @@ class Lowered:
             sizes,
         )
         _check(self.expressions, [*unknowns, *controls], model)
-        self._groups = planted.groups(self.expressions)
+        self._notes: dict[Any, Any] = {}
         self._axes: dict[Any, int] = {}
         for expr in self.expressions.values():
             for node in sp.preorder_traversal(expr):
@@ -128,7 +122,8 @@ class Lowered:
             controls,
             shared,
             write=True,
-            groups=self._groups,
+            expressions=self.expressions,
+            notes=self._notes,
         )
         values = {name: first.scalar(e) for name, e in self.expressions.items()}
 
@@ -143,7 +138,8 @@ class Lowered:
                 controls,
                 shared,
                 write=False,
-                groups=self._groups,
+                expressions=self.expressions,
+                notes=self._notes,
             )
             return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
@@ -162,7 +158,8 @@ class Lowered:
             controls,
             shared,
             write=True,
-            groups=self._groups,
+            expressions=self.expressions,
+            notes=self._notes,
         )
         for expression in self.expressions.values():
             evaluation.scalar(expression)
@@ -180,7 +177,8 @@ class Lowered:
             controls,
             shared,
             write=False,
-            groups=self._groups,
+            expressions=self.expressions,
+            notes=self._notes,
         )
         return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 
@@ -207,9 +205,6 @@ def _check(expressions: Mapping[str, sp.Expr], known: Sequence[sp.Symbol], model
                 )
 
 
-_PLANTED = (PlantedAverage, Slope, LogEvidence, LocationLaw, Score)
-_INTEGRALS = (Average, Below, LineIntegral, MellinIntegral, SampleAverage, ProxValue, LogSumExp)
-_STRUCTURAL = (*_INTEGRALS, sp.Sum, sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.Indexed, *_PLANTED)
 _ATOMS = (
     sp.Symbol,
     sp.Number,
@@ -239,11 +234,7 @@ def unsupported(node: sp.Basic) -> str | None:
                 f"no lowering for a jump or bend at the zeros of {bend} under an average: write it"
                 f" with arguments linear in {node.variable}"
             )
-    plain = (
-        isinstance(node, (*_STRUCTURAL, *_ATOMS))
-        or node in (sp.I, sp.true, sp.false)
-        or node.func in FUNCTIONS
-    )
+    plain = has_rule(node) or isinstance(node, _ATOMS) or node.func in FUNCTIONS
     if plain or type(node).__name__ == "ExprCondPair":
         return None
     return f"no lowering for {type(node).__name__} in {node}"

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+NODES = ("gaussian", "line", "mellin", "subinterval", "localised")
+"""The sizes that are refined together."""
+
 
 @dataclass(frozen=True)
 class NodeSizes:
@@ -55,11 +58,13 @@ class NodeSizes:
         """1.6 times as many nodes on the same ranges and four times as many samples: the next level
         of a solve.
         """
-        needed = {
-            k: int(1.6 * getattr(self, k))
-            for k in ("gaussian", "line", "mellin", "subinterval", "localised")
-        }
-        return replace(self, **needed, log2_samples=self.log2_samples + 2)
+        more = {name: int(1.6 * getattr(self, name)) for name in NODES}
+        return replace(self, **more, log2_samples=self.log2_samples + 2)
+
+    def smaller(self) -> NodeSizes:
+        """1.6 times fewer nodes and four times fewer samples."""
+        fewer = {name: int(getattr(self, name) / 1.6) for name in NODES}
+        return replace(self, **fewer, log2_samples=self.log2_samples - 2)
 
     def at_least(self, needed: Mapping[str, float]) -> NodeSizes:
         """These with sizes raised to ``needed``, in steps of 1.25 so that few different programs

@@ -6,6 +6,7 @@ averaged.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,15 +15,25 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations.slr.data import TOKEN
-from equations.slr.planted_average import LogEvidence, PlantedAverage, Score, Slope
+from equations.slr.planted_average import (
+    LocationLaw,
+    LogEvidence,
+    PlantedAverage,
+    Score,
+    Slope,
+)
 from solvers.attention import location_law
 
 from ..errors import LoweringError
+from .evaluate import SCRAMBLE, Evaluation
 from .node_sizes import NodeSizes
+from .rules import PARTS, lowers
 
 BLOCK = 2**19
 """Samples times tokens times nodes of a block."""
 Scalar = Callable[[sp.Expr], jax.Array]
+GROUPS = "planted averages by law"
+"""Where an evaluation notes what is asked of each law."""
 
 
 class Group(NamedTuple):
@@ -55,6 +66,36 @@ def groups(expressions: Mapping[str, sp.Expr]) -> Groups:
         elif isinstance(node, Slope):
             variables.setdefault(law_of(node), {})[node.variable] = None
     return {law: Group(tuple(asked), tuple(variables.get(law, ()))) for law, asked in nodes.items()}
+
+
+@lowers(PlantedAverage, Slope)
+def planted(evaluation: Evaluation, e: PlantedAverage | Slope) -> jax.Array:
+    """All averages of one law, and their slopes, at once: they share the samples."""
+    if GROUPS not in evaluation.notes:
+        evaluation.notes[GROUPS] = groups(evaluation.expressions)
+    law = law_of(e)
+    nodes, variables = evaluation.notes[GROUPS][law]
+    scramble = evaluation.env.get(SCRAMBLE)
+
+    def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        moved = copy.copy(evaluation)
+        moved.env = evaluation.env | {symbol: t[i] for i, symbol in enumerate(variables)}
+        moved.memo, moved.shared, moved.write = {}, {}, False
+        values = averages(law, nodes, evaluation.sizes, moved.scalar, scramble)
+        return values, values
+
+    here = jnp.array([evaluation.env[v] for v in variables], dtype=jnp.result_type(float))
+    # No variable, no slope.
+    slopes, values = jax.jacfwd(at, has_aux=True)(here) if variables else at(here)
+    shape = (1,) * evaluation.ndim
+    for i, node in enumerate(nodes):
+        evaluation.memo[(node, ())] = values[i].reshape(shape)
+        for j, variable in enumerate(variables):
+            evaluation.memo[(Slope(node, variable), ())] = slopes[i, j].reshape(shape)
+    return evaluation.memo[(e, ())]
+
+
+PARTS.update((LogEvidence, LocationLaw, Score))
 
 
 def averages(

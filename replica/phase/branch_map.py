@@ -23,7 +23,7 @@ from ..jobs.run import Batch, Job, run_job
 from ..models import resolve
 from ..sweeps.dataset import waiting
 from ..sweeps.sweep import Grid, prepared
-from ..theories.saddle_point import Settings
+from ..theories import Settings
 
 REFERENCE = "linear"
 """The activation that others are compared with."""

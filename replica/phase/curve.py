@@ -4,12 +4,9 @@ thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -17,13 +14,11 @@ from equations import Model
 from solvers import Status
 from solvers.continuation import Knot, correct, trace
 
-from ..lowering.lower import FLOOR, SAFETY, Lowered, NodeSizes
-from ..precision import double_precision
-from ..solve import COMPILER_OPTIONS
+from ..lowering.lower import FLOOR, SAFETY, NodeSizes
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
+from .branches import TOL, Standing
 from .thresholds import ACCURACY, NAMES, Search, search
-from .transition import TOL, Standing
 
 ROLES = (
     "the uninformed branch",
@@ -176,42 +171,6 @@ def _filled(line: OneParameter, knots: list[Knot], roles: list[int], bend: float
 # the table ---------------------------------------------------------------------------------------
 
 
-@cache
-def observer(
-    model: Model, sizes: NodeSizes, names: tuple[str, ...]
-) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """Jitted: (controls, x) -> the named observables."""
-    symbols = [q.symbol for q in model.controls]
-    lowered = Lowered(
-        {n: model.exact(model.observables[n]) for n in names},
-        [q.symbol for q in model.overlaps],
-        symbols,
-        model.name,
-        sizes,
-    )
-
-    def at(values: jax.Array, x: jax.Array) -> jax.Array:
-        return jnp.stack(
-            list(lowered.bind(x, {s: values[i] for i, s in enumerate(symbols)})(None).values())
-        )
-
-    return jax.jit(at, compiler_options=COMPILER_OPTIONS)
-
-
-def observed(line: OneParameter, names: tuple[str, ...], u: np.ndarray) -> np.ndarray:
-    """The named observables at points u (m, n + 1) of a line, shape (m, names)."""
-    if not names:
-        return np.zeros((len(u), 0))
-    at = observer(line.model, line.sizes, names)
-
-    def one(x: np.ndarray, c: float) -> np.ndarray:
-        values = [c if q.name == line.control else line.fixed[q.name] for q in line.model.controls]
-        return np.asarray(at(jnp.asarray(values), jnp.asarray(np.clip(x, line.low, line.high))))
-
-    with double_precision():
-        return np.array([one(line.overlaps(p), line.value(p[-1])) for p in u])
-
-
 def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
     line, limits = found.line, found.thresholds
     u, variables = points.u, {}
@@ -308,12 +267,12 @@ def _columns(
         {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"},
     )
     names = tuple(model.observables)
-    values, finer = observed(line, names, u).T, observed(fine, names, u + moved).T
+    values, finer = line.observables(names, u).T, fine.observables(names, u + moved).T
     for name, value, other in zip(names, values, finer, strict=True):
         result[name] = (
             value,
             _shift(value, other),
-            {"latex": model.latex.get(name, ""), "units": model.units.get(name, "1")},
+            {"latex": model.observables[name].latex, "units": model.observables[name].units},
         )
     return error[:, :-1].max(axis=1), result
 

@@ -13,9 +13,8 @@ from solvers.continuation import steepest
 
 from ..errors import SolveError
 from ..lowering.lower import SAFETY, NodeSizes
-from ..theories.one_parameter import OneParameter
+from ..theories import theory_of
 from .diagram_table import Plane
-from .thresholds import starting_sizes
 from .transition import s_curve
 
 CLOSE = 1e-3
@@ -67,12 +66,12 @@ def cusp(
     Along the curve of fixed points the least tangent component of the control is negative with
     folds, positive without, and smooth in ``name``: its zero is the cusp.
     """
-    sizes = sizes or starting_sizes(
-        model, accuracy, *({**fixed, name: end, control: within[1]} for end in between)
-    )
+    theory = theory_of(model)
+    extremes = [{**fixed, name: end, control: within[1]} for end in between]
+    sizes = sizes or theory.first_sizes(accuracy, *extremes)
 
     def least(value: float, sizes: NodeSizes) -> tuple[float, float]:
-        line = OneParameter(model, sizes, control, {**fixed, name: value})
+        line = theory.along(control, {**fixed, name: value}, sizes)
         ends = within if line.sign > 0 else within[::-1]
         knot = steepest(line.field, s_curve(line, *ends))[1]
         return float(knot.tangent[-1]), line.value(knot.u[-1])

@@ -20,6 +20,7 @@ from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, SinglePoint, run_job
 from ..lowering.lower import NodeSizes
 from ..sweeps.dataset import metadata
+from ..theories import theory_of
 from .branch_map import branch_map, default_grid
 from .cusp import closings
 from .diagram_table import Found, Plane, columns_of, table
@@ -106,7 +107,7 @@ def diagram(
     if quantity is None:
         raise InputError(f"{built.name} has no control {second!r}")
     columns = [number(quantity, v) for v in values]
-    if built.path == "proximal":
+    if theory_of(built).diagram == "map":
         if grid is not None and within is not None:
             raise InputError("within and grid both say where: give one of them")
         points = default_grid(within) if grid is None else grid

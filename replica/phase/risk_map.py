@@ -16,7 +16,7 @@ from scipy.ndimage import maximum_filter1d
 from equations import Model
 
 from ..lowering.lower import SAFETY
-from .curve import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED, observed, traced
+from .curve import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED, traced
 from .thresholds import Search, Thresholds
 
 NEARBY = 9
@@ -43,7 +43,7 @@ class Profile(NamedTuple):
 
 def risk_name(model: Model) -> str | None:
     """The observable that a diagram maps: the risk, or the first one of a model without."""
-    return "risk" if "risk" in model.observables else next(iter(model.observables), None)
+    return model.with_role("risk") or next(iter(model.observables), None)
 
 
 def profile(found: Search) -> Profile | None:
@@ -59,7 +59,7 @@ def profile(found: Search) -> Profile | None:
             for u, c in zip(points.u, control, strict=True)
         ]
     )
-    return Profile(control, observed(line, (name,), points.u)[:, 0], energy, points.role)
+    return Profile(control, line.observables((name,), points.u)[:, 0], energy, points.role)
 
 
 def reached(
@@ -214,7 +214,8 @@ def mapped(
             (values[0, i], values[1, i]), (values[2, i], values[3, i]) = reached(
                 column[1], column[0], grid, level
             )
-    latex, unit = model.latex.get(observable, ""), model.units.get(observable, "1")
+    known = model.observables.get(observable)
+    latex, unit = ("", "1") if known is None else (known.latex, known.units)
     result: dict[str, Any] = {}
     for k, (which, short, text) in enumerate(KINDS):
         label = {"latex": rf"{latex}_\mathrm{{{short}}}"} if latex else {}

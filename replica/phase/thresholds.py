@@ -5,7 +5,7 @@ uninformed one ends.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from equations import Model
@@ -15,14 +15,13 @@ from ..inputs import nearest, number, printable
 from ..lowering.lower import NodeSizes
 from ..models import built as chosen
 from ..models import resolve
-from ..solve import MAX_LEVEL, default_sizes
+from ..theories import theory_of
 from ..theories.one_parameter import OneParameter
+from ..theories.saddle_point import MAX_LEVEL
 from .transition import Transition, crossing, find_transition
 
 WITHIN = (1e-3, 1e3)
 """Range searched along a control that must be positive, unless the caller gives one."""
-LOOSE = 3e-5
-"""From this accuracy on, the search begins with smaller node sets."""
 ACCURACY = 1e-6
 NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
 
@@ -152,19 +151,14 @@ def search(
     """What ``thresholds`` does."""
     built, fixed = checked(model, control, controls)
     low, high = span(built, control, within)
-    if built.path == "proximal":
-        raise InputError(
-            f"{built.name} averages over samples and has no curve to follow: map its branches over"
-            " a second control (phase with over)"
-        )
+    theory = theory_of(built)
+    theory.check_curve()
     if not accuracy > 0:
         raise InputError("accuracy must be positive")
-    accuracy = max(accuracy, 10 * built.accuracy) if built.scrambled else accuracy
-    sizes = nodes or starting_sizes(
-        built, accuracy, *({**fixed, control: end} for end in (low, high))
-    )
+    accuracy = theory.threshold_accuracy(accuracy)
+    sizes = nodes or theory.first_sizes(accuracy, *({**fixed, control: end} for end in (low, high)))
     for level in range(MAX_LEVEL + 1):
-        line = OneParameter(built, sizes, control, fixed)
+        line = theory.along(control, fixed, sizes)
         ends = (low, high) if line.sign > 0 else (high, low)
         found = find_transition(line, *ends)
         result = _summary(line, found, ends, level)
@@ -172,20 +166,6 @@ def search(
             break
         sizes = sizes.refined()
     return Search(result, line, found, ends)
-
-
-def starting_sizes(model: Model, accuracy: float, *points: dict[str, float]) -> NodeSizes:
-    """The default node sets; at loose accuracy, or for averages over samples, smaller ones (the
-    error estimate decides if they do).
-    """
-    sizes = default_sizes(model, *points)
-    if accuracy < LOOSE and not model.scrambled:
-        return sizes
-    needed = {
-        n: int(getattr(sizes, n) / 1.6)
-        for n in ("gaussian", "line", "mellin", "subinterval", "localised")
-    }
-    return replace(sizes, **needed, log2_samples=sizes.log2_samples - 2)
 
 
 def checked(
@@ -205,11 +185,7 @@ def checked(
             f"thresholds need a control that varies continuously, {control} is an integer:"
             f" {nearest('alpha', quantities)}"
         )
-    if not built.conjugates or not {"uninformed", "informed"} <= set(built.starts):
-        raise InputError(
-            f"{built.name} has no uninformed and informed branch to compare: choose a Bayes-optimal"
-            " model"
-        )
+    theory_of(built).check_phase()
     _, fixed = resolve(model, controls, partial=(control, *partial))
     return built, {n: v for n, v in fixed.items() if n != control}
 

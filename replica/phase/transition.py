@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.optimize import brentq
@@ -23,17 +22,16 @@ from solvers.continuation import (
     at_level,
     fold,
     fold_shift,
-    interpolate,
     steepest,
     trace,
 )
 
 from ..errors import SolveError
 from ..lowering.lower import FLOOR
-from ..solve import start_vector
-from ..theories.one_parameter import Linearisation, OneParameter
+from ..theories.equations import Linearisation
+from ..theories.one_parameter import OneParameter
+from .branches import TOL, Best, Branch, Limit, Standing, Stretch
 
-TOL = 1e-10
 FLAT = 0.3
 """A curve steeper than this everywhere (as a tangent's component) hides no fold between knots."""
 BEYOND = 4.0
@@ -44,75 +42,6 @@ JUMP = 1e-7
 """A difference of free energies larger than this is no crossing."""
 SAME = 1e-6
 """Two points closer than this are one."""
-
-
-class Branch(Protocol):
-    """A stable branch: x at a value of the control."""
-
-    def at(self, c: float) -> np.ndarray: ...
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A fixed point that does not depend on the control: a trivial branch, or perfect recovery."""
-
-    x: np.ndarray
-
-    def at(self, c: float) -> np.ndarray:
-        return self.x
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A stretch of the traced curve along which the control is monotone."""
-
-    line: OneParameter
-    knots: tuple[Knot, ...]
-
-    def at(self, c: float) -> np.ndarray:
-        knot = interpolate(self.line.field, self.knots, self.line.level(c), TOL)
-        if knot is None:
-            raise SolveError(
-                f"{self.line.model.name}: the branch was lost at {self.line.control} = {c:g}"
-            )
-        return self.line.overlaps(knot.u)
-
-
-@dataclass(frozen=True)
-class Best:
-    """Of several stretches the one with the best free entropy, where they are: the branches below
-    the informed one, if folds leave more than one.
-    """
-
-    line: OneParameter
-    stretches: tuple[Stretch, ...]
-
-    def at(self, c: float) -> np.ndarray:
-        t = self.line.level(c)
-        near = 1e-12 * max(
-            1.0, abs(t)
-        )  # as in interpolate: the ends are there, whatever their last digit
-        ends = [
-            (min(k.u[-1] for k in s.knots) - near, max(k.u[-1] for k in s.knots) + near)
-            for s in self.stretches
-        ]
-        there = [
-            s.at(c) for s, (low, high) in zip(self.stretches, ends, strict=True) if low <= t <= high
-        ]
-        if not there:
-            raise SolveError(
-                f"{self.line.model.name}: no branch below the informed one at {self.line.control} ="
-                f" {c:g}"
-            )
-        return max(there, key=lambda x: float(self.line.at(x, c).free_energy))
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A value of the control where a branch ends, and its error."""
-
-    value: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -193,14 +122,7 @@ def _crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
         raise SolveError(
             f"{line.model.name}: a branch became unstable before {line.control} = {c:g}"
         )
-    if line.model.scrambled:  # the sets vary together on both branches
-        defect = line.uncertainty(
-            lambda at: float(at.at(points[0], c).free_energy - at.at(points[1], c).free_energy)
-        )
-    else:
-        defect = sum(
-            line.uncertainty(lambda at, x=x: float(at.at(x, c).free_energy)) + FLOOR for x in points
-        )
+    defect = line.gap_error(c, *points)
     dPhi_dc = abs(float(here[0].dPhi_dc - here[1].dPhi_dc))
     return float(defect) / dPhi_dc + 1e-11 * c
 
@@ -300,13 +222,13 @@ def s_curve(line: OneParameter, low: float, high: float, steps: Steps | None = N
             or t <= max(k.u[-1] for k in knots[: turns[-1] + 1]) + beyond
         ):
             return False
-        solve_start = line.settle(informed, line.value(t), tol=1e-5)
+        solve_start = line.iterated(informed, line.value(t), tol=1e-5)
         knot = (
             None if solve_start is None else at_level(line.field, line.place(solve_start, t), TOL)
         )
         return knot is not None and bool(np.max(np.abs(line.overlaps(knot.u) - x)) < SAME)
 
-    curve = trace(line.field, _settled_knot(line, "uninformed", low), stop, line.room, steps)
+    curve = trace(line.field, _iterated_knot(line, "uninformed", low), stop, line.room, steps)
     if curve.ended != "stopped":
         end = line.value(curve.knots[-1].u[-1])
         raise SolveError(
@@ -349,7 +271,7 @@ def fold_at(line: OneParameter, curve: Curve, i: int) -> tuple[Knot, Limit]:
 def _without_fold(line: OneParameter, curve: Curve, low: float, high: float) -> Transition:
     """The uninformed branch goes on to ``high``: is the informed one another?"""
     uninformed = Stretch(line, curve.knots)
-    x = line.settle(_start(line, "informed", high), high)
+    x = line.iterated(_start(line, "informed", high), high)
     if x is None:
         raise SolveError(
             f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"
@@ -367,11 +289,11 @@ def _without_fold(line: OneParameter, curve: Curve, low: float, high: float) -> 
 
 
 def _start(line: OneParameter, name: str, c: float) -> np.ndarray:
-    return start_vector(line.model, line.model.starts[name], {**line.fixed, line.control: c})
+    return line.theory.start_vector(line.model.starts[name], {**line.fixed, line.control: c})
 
 
-def _settled_knot(line: OneParameter, start: str, c: float) -> Knot:
-    x = line.settle(_start(line, start, c), c)
+def _iterated_knot(line: OneParameter, start: str, c: float) -> Knot:
+    x = line.iterated(_start(line, start, c), c)
     knot = None if x is None else at_level(line.field, line.place(x, line.level(c)), TOL)
     if knot is None:
         raise SolveError(
@@ -392,7 +314,7 @@ def _informed_from_above(
     x = _start(line, "informed", high)
     if is_standing(line, x, low, high):
         return Standing(x), None
-    top = _settled_knot(line, "informed", high)
+    top = _iterated_knot(line, "informed", high)
     curve = trace(
         line.field,
         Knot(top.u, -top.tangent),
@@ -416,7 +338,7 @@ def _informed_from_above(
 def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) -> Transition:
     """A trivial branch x, which ends where it loses stability."""
     trivial = Standing(x)
-    start = line.settle(_start(line, "informed", high), high)
+    start = line.iterated(_start(line, "informed", high), high)
     if start is None:
         raise SolveError(
             f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"

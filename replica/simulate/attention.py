@@ -44,7 +44,7 @@ def attention(model: Model, values: Mapping[str, float], tokens: int) -> Attenti
             sp.Indexed(key, index): chi,
             sp.Indexed(PRESENT, index): jnp.ones(chi.shape) if present is None else present,
         }
-        value = e._over_tokens(index, envelope.count, lambda: e.value(weight))
+        value = e.over_tokens(index, envelope.count, lambda: e.value(weight))
         return jnp.broadcast_to(value, chi.shape)
 
     return sigma

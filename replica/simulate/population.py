@@ -24,7 +24,7 @@ from equations import Model
 from ..lowering.lower import Lowered
 from ..models import resolve
 from ..precision import double_precision
-from ..theories.gradient_flow import OPTIONS, first_sizes, overlaps_in
+from ..theories.gram_field import OPTIONS, first_sizes, overlaps_in
 
 MODEL = "slr-flow"
 
@@ -83,7 +83,11 @@ def descend(start: np.ndarray, teacher: Teacher, size: float, steps: int, **cont
 def _descend(model: Model) -> Any:
     overlaps, controls = [q.symbol for q in model.overlaps], [q.symbol for q in model.controls]
     lowered = Lowered(
-        {"J": model.exact(model.channel)}, overlaps, controls, model.name, first_sizes(model)
+        {"J": model.theory.rewrite(model.channel)},
+        overlaps,
+        controls,
+        model.name,
+        first_sizes(model),
     )
 
     def run(

@@ -25,7 +25,7 @@ from solvers.attention import location_law
 
 from ..lowering.lower import function
 from ..lowering.planted import BLOCK
-from ..solve import default_sizes
+from ..theories import theory_of
 
 Channel = Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
 """(omega_k, omega_v of shape (L, N), y, present or None, V_k, V_v) -> g_k, g_v of that shape, and
@@ -118,7 +118,7 @@ def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> P
     nu, tokens, nodes = (
         jnp.asarray(values["nu"]),
         int(values["L"]),
-        default_sizes(model, dict(values)).winner,
+        theory_of(model).node_sizes(dict(values)).winner,
     )
     rows = max(1, BLOCK // (tokens * nodes))
     score_k, score_v = derived.forces["k"], derived.forces["v"]

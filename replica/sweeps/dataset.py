@@ -15,8 +15,8 @@ from solvers import Status
 from ..files.store import versions
 from ..lowering.node_sizes import NodeSizes
 from ..solution import Solution
-from ..theories.saddle_point import Point, Settings
-from .columns import Column
+from ..theories import Point, Settings
+from .columns import SweepColumn
 
 
 class _Variable(NamedTuple):
@@ -42,8 +42,8 @@ def _variables(model: Model) -> list[_Variable]:
             result += _with_error(q.name, label, field, i)
     label = {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"}
     result += _with_error("free_energy", label, "free_energy")
-    for i, name in enumerate(model.observables):
-        label = {"latex": model.latex.get(name, ""), "units": model.units.get(name, "1")}
+    for i, (name, observable) in enumerate(model.observables.items()):
+        label = {"latex": observable.latex, "units": observable.units}
         result += _with_error(name, label, "observables", i)
     meanings = {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]}
     residual = {"long_name": "undamped residual max|F(x) - x|"}
@@ -99,7 +99,7 @@ def blank(
 
 
 def fill(
-    dataset: xr.Dataset, model: Model, column: Column, solved: tuple[Point, np.ndarray]
+    dataset: xr.Dataset, model: Model, column: SweepColumn, solved: tuple[Point, np.ndarray]
 ) -> None:
     """Put the points of a column in their places."""
     where = _where(dataset, column)
@@ -107,7 +107,7 @@ def fill(
         dataset[variable.name].values[where] = variable.values(*solved)
 
 
-def statuses(dataset: xr.Dataset, column: Column) -> np.ndarray:
+def statuses(dataset: xr.Dataset, column: SweepColumn) -> np.ndarray:
     """The status codes of a column's points."""
     return dataset["status"].values[_where(dataset, column)]
 
@@ -122,7 +122,7 @@ def failures(status: np.ndarray) -> int:
     return int((~np.isin(status, Status.point_codes()) & ~waiting(status)).sum())
 
 
-def _where(dataset: xr.Dataset, column: Column) -> tuple[Any, ...]:
+def _where(dataset: xr.Dataset, column: SweepColumn) -> tuple[Any, ...]:
     return (*np.unravel_index(column.where, dataset["status"].shape[:-1]), column.branch)
 
 
@@ -130,7 +130,7 @@ def metadata(
     model: Model, fixed: dict[str, float], sizes: NodeSizes | None = None
 ) -> dict[str, Any]:
     """What a file says about where its numbers come from."""
-    terms = (model.prior, model.coupling, model.channel, *model.observables.values())
+    terms = (model.prior, model.coupling, model.channel, *model.expressions.values())
     source = {}
     if model.source is not None:
         source = {"source_file": model.source.file, "source_sha256": model.source.sha256}

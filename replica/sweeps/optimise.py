@@ -15,7 +15,6 @@ import numpy as np
 import xarray as xr
 
 from equations import Model, Quantity
-from equations.calculus.envelope import RESPONSES
 
 from ..errors import InputError
 from ..files.store import Name
@@ -25,7 +24,7 @@ from ..jobs.run import Batch, SinglePoint, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import built, resolve
 from ..solve import check, completed
-from ..theories.saddle_point import Settings
+from ..theories import Settings, theory_of
 from .dataset import blank, failures, to_dataset, waiting
 from .search import Optimum, find_optimum
 from .sweep import GridJob, axes_of
@@ -217,11 +216,7 @@ def _blank(
 
 
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
-    if model.path != "proximal":
-        raise InputError(
-            f"{model.name} has no regularisation to choose: optimise works for models of trained"
-            " predictors, such as slr-erm"
-        )
+    theory_of(model).check_gradient(observable)
     for name in over:
         quantity = _quantity(model, name)
         positive = quantity.low == 0 and quantity.open_low
@@ -230,16 +225,6 @@ def _check(model: Model, over: Sequence[str], observable: str) -> None:
                 f"{name} cannot be optimised: its logarithm is searched, so it must be a positive"
                 " number"
             )
-    if observable not in model.observables:
-        raise InputError(
-            f"{model.name} has no observable {observable!r}:"
-            f" {nearest(observable, model.observables)}"
-        )
-    if model.observables[observable].has(*RESPONSES):
-        raise InputError(
-            f"{observable} cannot be optimised: it contains the response of the minimiser; choose"
-            " risk, training_loss or energy"
-        )
 
 
 def _quantity(model: Model, name: str) -> Quantity:

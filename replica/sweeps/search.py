@@ -24,9 +24,8 @@ from solvers import Status
 
 from ..precision import double_precision
 from ..solution import Branch, Solution
-from ..solve import solve, start_vector
-from ..theories.erm import FIRST_LEVEL, ensemble_at, fixed_point
-from ..theories.saddle_point import Settings
+from ..solve import solve
+from ..theories import Settings, theory_of
 
 RANGE = 1e-5, 1e5
 """Where the controls are searched."""
@@ -99,7 +98,7 @@ def find_optimum(
             solution = solve(model, settings=settings, **values, **at)
             best = None if solution.best is None else solution.branches[solution.best]
             status = end.status
-            if best is None or not status.is_point or _near(best, goal.x):
+            if best is None or not status.is_point or _near(best, goal.branch.x):
                 break
             x = _overlaps(best)
         else:  # the best branch at the optimum of each branch is another one
@@ -125,7 +124,7 @@ def _best_start(model: Model, values: dict[str, float], settings: Settings) -> n
     """The best branch where the search begins, at whatever accuracy."""
     solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
     if solution.best is None:
-        return start_vector(model, model.starts["informed"], values)
+        return theory_of(model).start_vector(model.starts["informed"], values)
     return _overlaps(solution.branches[solution.best])
 
 
@@ -162,8 +161,8 @@ class Objective:
         values: Mapping[str, float],
         x: np.ndarray,
     ) -> None:
-        self.model, self.observable, self.settings = model, observable, settings
-        self.names, self.values, self.x = list(names), dict(values), x
+        self.model, self.names, self.values = model, list(names), dict(values)
+        self.branch = theory_of(model).followed(x, settings, observable)
         all_names = [q.name for q in model.controls]
         self.columns = [all_names.index(n) for n in names]
         self.evaluations = 0
@@ -174,13 +173,11 @@ class Objective:
         return np.array([values[q.name] for q in self.model.controls])
 
     def __call__(self, t: np.ndarray) -> tuple[float, np.ndarray]:
-        samples = ensemble_at(self.model, self.controls(t))
-        end, _ = fixed_point(samples, self.x, self.settings)
+        moved = self.branch.to(self.controls(t), self.basis(t))
         self.evaluations += 1
-        if end.status is not Status.SUCCESSFUL:
-            raise StoppedError(end.status)
-        self.x = end.x
-        return samples.observable_gradient(end.x, end.state, self.observable, self.basis(t))
+        if moved.status is not Status.SUCCESSFUL:
+            raise StoppedError(moved.status)
+        return moved.value, moved.gradient
 
     def basis(self, t: np.ndarray) -> np.ndarray:
         """d controls / d t, one row per entry of t."""
@@ -245,9 +242,7 @@ def _refined_distance(goal: Objective, t: np.ndarray, branch: Branch) -> np.ndar
             rows.append((goal(t + STEP * e)[1] - goal(t - STEP * e)[1]) / (2 * STEP))
     except StoppedError:
         return np.full(len(t), np.nan)
-    samples = ensemble_at(goal.model, goal.controls(t), FIRST_LEVEL + branch.level)
-    state = samples.search(x, samples.unknown())
-    slope = samples.observable_gradient(x, state, goal.observable, goal.basis(t))[1]
+    slope = goal.branch.gradient_at(x, goal.controls(t), branch.level, goal.basis(t))
     curvature = np.array(rows)
     curvature = (curvature + curvature.T) / 2
     if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:

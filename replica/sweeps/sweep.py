@@ -25,16 +25,20 @@ from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
-from ..solve import check, completed, default_sizes
-from ..theories.saddle_point import Settings
-from .columns import Column, columns, solve_column
+from ..solve import check, completed
+from ..theories import Settings, theory_of
+from .columns import SweepColumn, columns, solve_column
 from .dataset import blank, failures, fill, statuses, waiting
 
 
 def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray:
     """Read ``start:stop:num[:log]`` as an array of values of ``quantity``."""
+    parts = text.split(":")
     try:
-        start, stop, num, spacing = _grid_parts(text)
+        start, stop, num = float(parts[0]), float(parts[1]), int(parts[2])
+        spacing = parts[3] if len(parts) == 4 else "linear"
+        if len(parts) > 4 or spacing not in ("linear", "log") or num < 1:
+            raise ValueError
     except (ValueError, IndexError):
         option = option or f"--over {quantity.name}="
         name = option.rpartition(" ")[2] if option.endswith("=") else ""
@@ -43,20 +47,9 @@ def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray
         ) from None
     for end in (start, stop):
         number(quantity, end)
-    if spacing == "linear":
-        return np.linspace(start, stop, num)
-    if not (start > 0 and stop > 0):
+    if spacing == "log" and not (start > 0 and stop > 0):
         raise InputError(f"a logarithmic grid of {quantity.name} needs positive ends")
-    return np.geomspace(start, stop, num)
-
-
-def _grid_parts(text: str) -> tuple[float, float, int, str]:
-    parts = text.split(":")
-    start, stop, num = float(parts[0]), float(parts[1]), int(parts[2])
-    spacing = parts[3] if len(parts) == 4 else "linear"
-    if len(parts) > 4 or spacing not in ("linear", "log") or num < 1:
-        raise ValueError
-    return start, stop, num, spacing
+    return np.geomspace(start, stop, num) if spacing == "log" else np.linspace(start, stop, num)
 
 
 def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
@@ -152,7 +145,7 @@ class Grid:
     sizes: NodeSizes
     warm: str | None
     directions: dict[str, int]
-    columns: list[Column]
+    columns: list[SweepColumn]
 
     def blank(self) -> xr.Dataset:
         """The dataset of which nothing is computed."""
@@ -183,7 +176,7 @@ class Grid:
             pending=[i for i, c in enumerate(self.columns) if waiting(statuses(table, c)).any()],
             put=put,
             failed=failures(table["status"].values),
-            threads=2 if self.model.path == "compiled" else 1,
+            threads=2 if theory_of(self.model).batched else 1,
         )
 
 
@@ -228,11 +221,8 @@ def prepared(
     if settings.route != "exact":
         raise InputError("a sweep uses the exact route; use solve for the sampled one")
     built, fixed = resolve(model, controls, partial=over)
-    if built.path == "flow":
-        raise InputError(
-            f"{built.name} has fixed points that come and go: use solve at one point, or phase for"
-            " its boundaries"
-        )
+    theory = theory_of(built)
+    theory.check_sweep()
     settings = completed(settings, built)
     axes = axes_of(built, over, controls)
     directions = {}
@@ -246,7 +236,7 @@ def prepared(
         axes=axes,
         fixed=fixed,
         settings=settings,
-        sizes=nodes or default_sizes(built, *_corners(axes, fixed)),
+        sizes=nodes or theory.node_sizes(*_corners(axes, fixed)),
         warm=warm,
         directions=directions,
         columns=columns(built, axes, fixed, warm, directions),

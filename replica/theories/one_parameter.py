@@ -1,27 +1,23 @@
-"""A model along one of its controls c: F(x; c), dF/dx, dF/dc and Phi, from the derived equations,
-compiled once.
-
-Where the control multiplies the channel term (a sample ratio), dF/dc costs nothing beyond F: SymPy
-finds d(alpha G)/d alpha = G, which is evaluated already. Any other control works the same way.
+r"""A model along one of its controls c: F(x; c), dF/dx, dF/dc and Phi, as a field that continuation
+follows, compiled once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import sympy as sp
 
-from equations import Model, jacobian
+from equations import Model
 
-from ..lowering.lower import SAFETY, SCRAMBLE, Lowered, NodeSizes
+from ..lowering.lower import FLOOR, SAFETY
+from ..lowering.node_sizes import NodeSizes
 from ..precision import double_precision
-from ..solve import COMPILER_OPTIONS
-from .saddle_point import derived, standard_error
+from .equations import COMPILER_OPTIONS, CompiledEquations, Linearisation
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
@@ -32,64 +28,31 @@ difference.
 TINY = 1e-300
 SHARE, NEAREST, FOLDING = 0.3, 1e-3, 0.3
 """A step along a curve moves an overlap by this share of its distance to an end of its range, if
-not nearer than NEAREST; the logarithm of an overlap by FOLDING."""
+not nearer than NEAREST; the logarithm of an overlap by FOLDING.
+"""
 
 
-class Linearisation(NamedTuple):
-    """Everything at one (x, c): conjugates, F, dF/dx, dF/dc, Phi and its explicit derivative
-    dPhi/dc.
-    """
+class Followed(Protocol):
+    """What is needed of the theory of a model whose curves are followed."""
 
-    hats: np.ndarray
-    update: np.ndarray
-    slope: np.ndarray
-    dF_dc: np.ndarray
-    free_energy: np.ndarray
-    dPhi_dc: np.ndarray
+    model: Model
+
+    def equations(self, sizes: NodeSizes, route: str = ..., one_set: bool = ...) -> Any: ...
 
 
 @cache
-def compiled_linearisation(
-    model: Model, sizes: NodeSizes, control: str, one_set: bool = False
-) -> Callable[[jax.Array, jax.Array], Linearisation]:
-    """(controls, x) -> Slice, jitted; with ``one_set`` the last control says which scrambled set is
-    used.
-    """
-    equations = derived(model, "exact")
-    c = next(q.symbol for q in model.controls if q.name == control)
-    x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
-    n = len(x)
-    controls = [q.symbol for q in model.controls] + [SCRAMBLE] * one_set
-    channel, prior = model.exact(model.channel), model.exact(model.prior)
+def _linearised(equations: CompiledEquations, control: str) -> Callable[..., Linearisation]:
+    """(controls, x) -> Linearisation, jitted."""
+    return jax.jit(equations.linearisation(control), compiler_options=COMPILER_OPTIONS)
 
-    def group(values: list[sp.Symbol], arguments: list[sp.Symbol], term: sp.Expr) -> Lowered:
-        parts = {
-            "image": [equations[v] for v in values],
-            "slope": list(jacobian(equations, arguments, values)),
-            "drift": [equations[v].diff(c) for v in values],
-            "term": [term, term.diff(c)],
-        }
-        flat = {f"{name} {i}": e for name, entries in parts.items() for i, e in enumerate(entries)}
-        return Lowered(flat, arguments, controls, model.name, sizes)
 
-    forces, responses = group(h, x, channel), group(x, h, prior)
-    coupling = Lowered({"value": model.coupling}, [*x, *h], controls, model.name, sizes)
+@cache
+def _observed(equations: CompiledEquations, names: tuple[str, ...]) -> Callable[..., jax.Array]:
+    """(controls, x) -> the named observables, jitted."""
+    group = equations.group([f"observable {name}" for name in names])
 
-    def split(values: dict[str, jax.Array]) -> list[jax.Array]:
-        flat = jnp.stack(list(values.values()))
-        cuts = np.cumsum([n, n * n, n])
-        image, slope, dF_dc, term = jnp.split(flat, cuts)
-        return [image, slope.reshape(n, n), dF_dc, term]
-
-    def at(values: jax.Array, point: jax.Array) -> Linearisation:
-        binding = {symbol: values[i] for i, symbol in enumerate(controls)}
-        hats, d_hats, drift_hats, energy = split(forces.bind(point, binding)(None))
-        update, d_update, drift_update, entropy = split(responses.bind(hats, binding)(None))
-        pairing = coupling.bind(jnp.concatenate([point, hats]), binding)(None)["value"]
-        slope, dF_dc = d_update @ d_hats, d_update @ drift_hats + drift_update
-        return Linearisation(
-            hats, update, slope, dF_dc, energy[0] + entropy[0] + pairing, energy[1] + entropy[1]
-        )  # type: ignore[arg-type]
+    def at(c: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.concatenate(list(group.at(x, equations.binding(c)).values()))
 
     return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
@@ -106,43 +69,59 @@ class OneParameter:
 
     def __init__(
         self,
-        model: Model,
+        theory: Followed,
         sizes: NodeSizes,
         control: str,
         fixed: dict[str, float],
         one_set: int | None = None,
     ) -> None:
-        self.one_set = one_set
-        self.model, self.sizes, self.control, self.fixed = model, sizes, control, fixed
+        model = theory.model
+        self.theory, self.model, self.sizes, self.one_set = theory, model, sizes, one_set
+        self.control, self.fixed = control, fixed
         quantity = next(q for q in model.controls if q.name == control)
         self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self._log = np.array([q.logarithmic for q in model.overlaps])
-        self._slice = compiled_linearisation(model, sizes, control, one_set is not None)
-        self._seen: dict[
-            tuple[bytes, float], Linearisation
-        ] = {}  # of this line, which lives for one search
+        self._equations = theory.equations(sizes, one_set=one_set is not None)
+        # What was evaluated on this line, which lives for one search.
+        self._seen: dict[tuple[bytes, float], Linearisation] = {}
 
     def finer(self) -> OneParameter:
-        return OneParameter(self.model, self.sizes.finer(), self.control, self.fixed)
+        """The same on finer node sets."""
+        return type(self)(self.theory, self.sizes.finer(), self.control, self.fixed)
 
     def uncertainty(self, number: Callable[[OneParameter], float]) -> float:
-        """Error of ``number(self)``: its shift under a finer rule, or twice its standard error over
-        the scrambled sets.
+        """Error of ``number(self)``: its shift on finer node sets."""
+        return SAFETY * abs(number(self.finer()) - number(self))
+
+    def gap_error(self, c: float, a: np.ndarray, b: np.ndarray) -> float:
+        """Error of the difference of the free energies at the fixed points ``a`` and ``b``, where
+        they are stationary.
         """
-        if not self.model.scrambled:
-            return SAFETY * abs(number(self.finer()) - number(self))
-        sets = [
-            number(OneParameter(self.model, self.sizes, self.control, self.fixed, k))
-            for k in range(self.sizes.scrambles)
-        ]
-        return float(standard_error(np.array(sets)))
+        return sum(self.uncertainty(lambda at, x=x: at.free_energy(x, c)) + FLOOR for x in (a, b))
+
+    def free_energy(self, x: np.ndarray, c: float) -> float:
+        """Phi at overlaps ``x`` and control value ``c``."""
+        return float(self.at(x, c).free_energy)
+
+    def observables(self, names: tuple[str, ...], u: np.ndarray) -> np.ndarray:
+        """The named observables at points u (m, n + 1), shape (m, names)."""
+        if not names:
+            return np.zeros((len(u), 0))
+        at, found = _observed(self._equations, names), []
+        with double_precision():
+            for point in u:
+                x = np.clip(self.overlaps(point), self.low, self.high)
+                found.append(np.asarray(at(self._controls(self.value(point[-1])), jnp.asarray(x))))
+        return np.array(found)
 
     def level(self, c: float) -> float:
+        """t at a control value."""
         return self.sign * float(np.log(c) if self.logarithmic else c)
 
     def value(self, t: float) -> float:
+        """The control value at t."""
         return float(np.exp(self.sign * t) if self.logarithmic else self.sign * t)
 
     def at(self, x: np.ndarray, c: float) -> Linearisation:
@@ -153,10 +132,14 @@ class OneParameter:
         return self._seen[key]
 
     def _evaluate(self, x: np.ndarray, c: float) -> Linearisation:
-        values = [c if q.name == self.control else self.fixed[q.name] for q in self.model.controls]
-        values += [] if self.one_set is None else [self.one_set]
         with double_precision():
-            return jax.tree.map(np.asarray, self._slice(jnp.asarray(values), jnp.asarray(x)))
+            at = _linearised(self._equations, self.control)
+            return jax.tree.map(np.asarray, at(self._controls(c), jnp.asarray(x)))
+
+    def _controls(self, c: float) -> jax.Array:
+        """All control values, and which set is used."""
+        values = [c if q.name == self.control else self.fixed[q.name] for q in self.model.controls]
+        return jnp.asarray(values if self.one_set is None else [*values, self.one_set])
 
     def overlaps(self, u: np.ndarray) -> np.ndarray:
         """x of a point u, or of rows of points."""
@@ -198,7 +181,7 @@ class OneParameter:
             np.where(self._log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf
         )
 
-    def settle(
+    def iterated(
         self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000
     ) -> np.ndarray | None:
         """Plain iteration from ``x0`` until max|F(x) - x| <= tol, relative to x where it is
@@ -216,21 +199,29 @@ class OneParameter:
 
     def no_information(self) -> np.ndarray:
         """The overlaps that vanishing conjugates imply (the prior alone)."""
-        hats = [q.symbol for q in self.model.conjugates]
-        equations = derived(self.model, "exact")
-        responses = Lowered(
-            {q.name: equations[q.symbol] for q in self.model.overlaps},
-            hats,
-            [q.symbol for q in self.model.controls],
-            self.model.name,
-            self.sizes,
-        )
-        binding = {q.symbol: self.fixed.get(q.name, 1.0) for q in self.model.controls}
+        controls = [self.fixed.get(q.name, 1.0) for q in self.model.controls]
+        equations = self.theory.equations(self.sizes)
+        responses = equations.group(["responses"], "conjugates")
         with double_precision():
-            x = np.array(
-                [float(v) for v in responses.bind(jnp.zeros(len(hats)), binding)(None).values()]
-            )
-        inside = np.clip(
-            np.where(np.abs(x - self.low) <= ROUNDING, self.low, x), self.low, self.high
-        )
+            binding = equations.binding(jnp.asarray(controls))
+            hats = jnp.zeros(len(self.model.conjugates))
+            x = np.asarray(responses.at(hats, binding)["responses"])
+        lowest = np.where(np.abs(x - self.low) <= ROUNDING, self.low, x)
+        inside = np.clip(lowest, self.low, self.high)
         return np.where(np.abs(inside - x) <= EDGE, inside, x)  # rounding must not leave the domain
+
+
+class SampledOneParameter(OneParameter):
+    """The same for a map that is a mean over sets of samples."""
+
+    def uncertainty(self, number: Callable[[OneParameter], float]) -> float:
+        """Twice the standard error of ``number`` over the scrambled sets."""
+        sets = [
+            number(type(self)(self.theory, self.sizes, self.control, self.fixed, k))
+            for k in range(self.sizes.scrambles)
+        ]
+        return float(2 * np.std(sets, ddof=1) / np.sqrt(len(sets)))
+
+    def gap_error(self, c: float, a: np.ndarray, b: np.ndarray) -> float:
+        """The sets vary together on both branches."""
+        return self.uncertainty(lambda at: float(at.at(a, c).free_energy - at.at(b, c).free_energy))

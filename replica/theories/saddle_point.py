@@ -1,356 +1,374 @@
-"""A model compiled at one rule: start and controls in, a solved and judged point out.
+"""Saddle points with averages by quadrature: start and controls in, a solved and judged point out.
 
 Nothing about a point is decided in Python, so one compilation serves a single solve and a whole
-grid. Each model is compiled once per rule and setting of the solver; controls are traced arguments.
+grid. Each model is compiled once for its node sizes and settings of the solver; controls are traced
+arguments. Every point is evaluated again on finer node sets: the difference, propagated through
+(1 - dF/dx)^-1, is its error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from equations import Model, derive, jacobian
-from solvers import Box, Iteration, Status, follow, minimise, propagate, spectral_radius
-from solvers.branch import Polish
+from equations import Model
+from solvers import Iteration, Status, follow, propagate, spectral_radius
 
-from ..lowering.lower import FLOOR, SAFETY, SCRAMBLE, Lowered, NodeSizes
+from ..inputs import printable
+from ..lowering.lower import FLOOR, SAFETY, Lowered
+from ..lowering.node_sizes import NodeSizes
+from . import lines as line_solvers
+from .base import Branch, Done, Lines, Point, Settings, Starts, Theory, branch_of, merged
+from .classify import classify, measured, refuse_non_finite, violated
+from .equations import (
+    COMPILER_OPTIONS,
+    CompiledEquations,
+    State,
+    box,
+)
+from .one_parameter import OneParameter
 
-
-@dataclass(frozen=True)
-class Settings:
-    """How to solve.
-
-    Attributes
-    ----------
-    tol : float
-        On the undamped residual max|F(x) - x|.
-    accuracy : float or None
-        Largest error of an overlap that is still called resolved; None takes the model's own
-        default.
-    max_steps : int
-        Evaluations of the map.
-    damping : float
-        Weight on the old iterate, in [0, 1).
-    polish : {"anderson", "newton", "none"}
-        Accelerator used once plain iteration has chosen the branch.
-    route : {"exact", "sampled"}
-        How averages are evaluated.
-    """
-
-    tol: float = 1e-10
-    accuracy: float | None = None
-    max_steps: int = 100_000
-    damping: float = 0.0
-    polish: Polish = "anderson"
-    route: str = "exact"
+MAX_LEVEL = 2
+"""How often the node sets are refined (1.6 times each) before an average is called unresolved."""
+LOOSE = 3e-5
+"""From this accuracy on, a search for thresholds begins with smaller node sets."""
+PointSolver = Callable[[jax.Array, jax.Array], Point]
+"""(start x0, controls c) -> Point, to be jitted or mapped over points."""
 
 
-class Point(NamedTuple):
-    """One solved point as arrays; error arrays match ``x`` and the order of the model's
-    observables.
+class SaddlePoint(Theory):
+    """Fixed points of the derived equations, averages by quadrature."""
 
-    ``unresolved`` is the part of ``error_x`` that finer node sets would remove (the rest is the
-    residual's).
-    """
+    diagram: ClassVar[str] = "lines"
+    batched: ClassVar[bool] = True
+    Equations: ClassVar[type[CompiledEquations]] = CompiledEquations
 
-    x: jax.Array
-    hats: jax.Array
-    free_energy: jax.Array
-    observables: jax.Array
-    residual: jax.Array
-    steps: jax.Array
-    status: jax.Array
-    radius: jax.Array
-    error_x: jax.Array
-    error_hats: jax.Array
-    error_free_energy: jax.Array
-    error_observables: jax.Array
-    unresolved: jax.Array
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._equations: dict[tuple[NodeSizes, str, bool], Any] = {}
 
+    def equations(self, sizes: NodeSizes, route: str = "exact", one_set: bool = False) -> Any:
+        """The compiled equations; the same object for the same arguments."""
+        key = sizes, route, one_set
+        if key not in self._equations:
+            self._equations[key] = self.Equations(self.model, sizes, route, one_set)
+        return self._equations[key]
 
-class State(NamedTuple):
-    """Everything a model defines at given overlaps: conjugates, update F(x), Phi, observables,
-    dF/dx.
-    """
+    # the interface -------------------------------------------------------------------------------
 
-    hats: jax.Array
-    update: jax.Array
-    free_energy: jax.Array
-    observables: jax.Array
-    slope: jax.Array
+    def solve(
+        self,
+        starts: Starts,
+        values: Mapping[str, float],
+        settings: Settings,
+        nodes: NodeSizes | None,
+    ) -> list[Branch]:
+        sizes = nodes or self.node_sizes(values)
+        if settings.route == "sampled":
+            sizes = replace(sizes, tokens=self._explicit_tokens(values))
+        at = {name: self.start_vector(start, values) for name, start in starts.items()}
+        c = self.control_vector(values)
+        found = self._solved(at, c, settings, sizes)
+        if self.model.source is not None:
+            controls = jnp.asarray(c)
+            refuse_non_finite(
+                self.model, at, found, lambda x: self.state(controls, jnp.asarray(x), sizes)
+            )
+        return merged([branch_of(self.model, *row) for row in found])
 
+    def _solved(
+        self, at: Mapping[str, np.ndarray], c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> list[tuple[str, Point, int]]:
+        """Every start as (name, point, level)."""
+        return [(name, *self.solve_start(x0, c, settings, sizes)) for name, x0 in at.items()]
 
-class Problem:
-    """A model with its derived equations lowered at one rule.
+    def solve_start(
+        self,
+        x0: np.ndarray,
+        c: np.ndarray,
+        settings: Settings,
+        sizes: NodeSizes,
+        max_level: int = MAX_LEVEL,
+    ) -> tuple[Point, int]:
+        """Solve from one start, refining the node sets until the error meets
+        ``settings.accuracy``.
+        """
+        if settings.route == "sampled":
+            return self._sampled(x0, c, settings, sizes), 0
+        level = 0
+        while True:
+            solver = compiled(self, sizes, settings)
+            point = jax.tree.map(np.asarray, solver(jnp.asarray(x0), jnp.asarray(c)))
+            point = self.classified(point, settings)
+            if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
+                return point, level
+            sizes, level = sizes.refined(), level + 1
 
-    Parameters
-    ----------
-    model : Model
-    sizes : NodeSizes
-    route : {"exact", "sampled"}
-    one_set : bool
-        Whether the last control says which of the scrambled sets is used (in the sampled route it
-        always does).
-    """
+    def evaluate(
+        self, at: Mapping[str, float], values: Mapping[str, float], nodes: NodeSizes | None
+    ) -> dict[str, Any]:
+        model, sizes = self.model, nodes or self.node_sizes(values)
+        names = [q.name for q in model.overlaps]
+        x = np.array([at[n] for n in names], dtype=float)
+        state = self.state(jnp.asarray(self.control_vector(values)), jnp.asarray(x), sizes)
+        radius = float("nan")
+        if np.all(np.isfinite(state.slope)):
+            radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0))
+        hats = zip(model.conjugates, state.hats, strict=True)
+        seen = zip(model.observables, state.observables, strict=True)
+        return {
+            "model": model.name,
+            "options": dict(model.options),
+            "controls": printable(values),
+            "overlaps": dict(zip(names, map(float, x), strict=True)),
+            "conjugates": {q.name: float(v) for q, v in hats},
+            "update": dict(zip(names, map(float, state.update), strict=True)),
+            self.energy_name: float(state.free_energy),
+            "observables": {k: float(v) for k, v in seen},
+            "residual": float(np.max(np.abs(state.update - x), initial=0.0)),
+            "spectral_radius": radius,
+        }
 
-    def __init__(self, model: Model, sizes: NodeSizes, route: str, one_set: bool = False) -> None:
-        self.model, self.sizes = model, sizes
-        rewrite = model.exact if route == "exact" else model.sampled
-        assert rewrite is not None
-        equations = derived(model, route)
-        x, h = [q.symbol for q in model.overlaps], [q.symbol for q in model.conjugates]
-        self.controls = [q.symbol for q in model.controls] + [SCRAMBLE] * (
-            route == "sampled" or one_set
+    def node_sizes(self, *points: Mapping[str, float]) -> NodeSizes:
+        needed: dict[str, float] = {}
+        for values in points:
+            at = {q.symbol: values[q.name] for q in self.model.controls}
+            for name, need in self.model.theory.nodes.items():  # type: ignore[union-attr]
+                here = float(sp.sympify(need).subs(at))
+                needed[name] = max(needed.get(name, 1.0), here)
+        return NodeSizes().at_least(needed)
+
+    def check(self) -> None:
+        model, equations = self.model, self.equations(NodeSizes())
+        rewrite = model.theory.rewrite
+        # Named as the user wrote it.
+        Lowered(
+            {"the free energy": rewrite(model.free_energy)},
+            [*equations.x, *equations.h],
+            equations.controls,
+            model.name,
+            NodeSizes(),
         )
-        slope_x = jacobian(equations, x, h or x)
-        slope_h = jacobian(equations, h, x) if h else sp.zeros(0, 0)
+        equations.prepare()
 
-        def lower(expressions: dict[str, sp.Expr], unknowns: list[sp.Symbol]) -> Lowered:
-            return Lowered(expressions, unknowns, self.controls, model.name, sizes)
+    def check_sweep(self) -> None:
+        pass
 
-        self._forces = lower(_named(equations, h or x), x)
-        self._responses = lower(_named(equations, x if h else []), h)
-        self._prior = lower({"value": rewrite(model.prior), **_entries(slope_h)}, h)
-        self._value = lower({"value": rewrite(model.channel)}, x)
-        self._coupling = lower({"value": model.coupling}, [*x, *h])
-        self._slope = lower(_entries(slope_x), x)
-        self._observables = lower({k: rewrite(v) for k, v in model.observables.items()}, x)
+    def check_curve(self) -> None:
+        pass
+
+    def check_phase(self) -> None:
+        if not {"uninformed", "informed"} <= set(self.model.starts):
+            self._refuse(
+                "has no uninformed and informed branch to compare: choose a Bayes-optimal model"
+            )
+
+    def lines(
+        self,
+        lines: Lines,
+        width: int,
+        settings: Settings,
+        sizes: NodeSizes,
+        warm: bool,
+        done: Done,
+    ) -> tuple[Point, np.ndarray]:
+        return line_solvers.compiled_lines(
+            self, lines, width, settings, sizes, warm, done, MAX_LEVEL
+        )
+
+    def along(self, control: str, fixed: Mapping[str, float], sizes: NodeSizes) -> OneParameter:
+        return OneParameter(self, sizes, control, dict(fixed))
+
+    def sensitivity(
+        self, branch: Branch, values: Mapping[str, float], moved: tuple[str, ...]
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        sizes = self.node_sizes(values)
+        for _ in range(branch.level):
+            sizes = sizes.refined()
+        c = jnp.asarray(self.control_vector(values))
+        x = jnp.asarray(list(branch.overlaps.values()))
+        table, distance = (np.asarray(v) for v in _derivatives(self, sizes, moved)(x, c))
+        finer = np.asarray(_derivatives(self, sizes.finer(), moved)(x, c)[0])
+        return table, SAFETY * np.abs(finer - table) + FLOOR, float(distance)
+
+    def threshold_accuracy(self, accuracy: float) -> float:
+        """What the errors of thresholds are refined to."""
+        return accuracy
+
+    def first_sizes(self, accuracy: float, *points: Mapping[str, float]) -> NodeSizes:
+        """The node sets that a search for thresholds begins with: the default ones; at loose
+        accuracy smaller ones (the error estimate decides if they do).
+        """
+        sizes = self.node_sizes(*points)
+        return sizes if accuracy < LOOSE else sizes.smaller()
 
     @property
-    def is_objective(self) -> bool:
-        """Whether the model is an objective to be extremised, with no conjugates."""
-        return not self.model.conjugates
+    def has_algorithmic_branch(self) -> bool:
+        return "uninformed" in self.model.starts
 
-    def at_infinity(self, c: jax.Array) -> jax.Array:
-        """Whether the optimum is a limit at infinite scale."""
-        condition = Lowered(
-            {"value": self.model.infinite_scale}, [], self.controls, self.model.name, self.sizes
-        )
-        return condition.bind(jnp.zeros(0), self._binding(c))(None)["value"] > 0
+    # pieces --------------------------------------------------------------------------------------
 
-    def _binding(self, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
-        return {symbol: c[i] for i, symbol in enumerate(self.controls)}
-
-    def conjugates(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """x -> conjugates (the gradient, for an objective)."""
-        at = self._forces.bind(x0, self._binding(c))
-        return lambda x: _stack(at(x))
-
-    def update(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """x -> F(x), shape (n,); x - gradient for an objective."""
-        forces = self.conjugates(c, x0)
-        if self.is_objective:
-            return jax.jit(lambda x: x - forces(x))
-        return jax.jit(lambda x: _stack(self._responses.bind(forces(x), self._binding(c))(None)))
-
-    def objective(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """x -> the channel term (the whole Phi, for an objective)."""
-        at = self._value.bind(x0, self._binding(c))
-        return lambda x: at(x)["value"]
-
-    def observables(self, c: jax.Array, x: jax.Array) -> jax.Array:
-        """Observables at x, in the order of ``model.observables``."""
-        return _stack(self._observables.bind(x, self._binding(c))(None))
-
-    def state(self, c: jax.Array, x: jax.Array) -> State:
+    def state(self, c: jax.Array, x: jax.Array, sizes: NodeSizes) -> State:
         """Everything the model defines at the overlaps ``x``."""
-        n, binding = x.shape[0], self._binding(c)
-        forces = _stack(self._forces.bind(x, binding)(None))
-        slope = _stack(self._slope.bind(x, binding)(None)).reshape(n, n)
-        value = self._value.bind(x, binding)(None)["value"]
-        if self.is_objective:
-            return State(
-                jnp.zeros(0), x - forces, value, self.observables(c, x), jnp.eye(n) - slope
+        return jax.tree.map(np.asarray, _evaluator(self, sizes)(c, x))
+
+    def iterate(
+        self, equations: CompiledEquations, x0: jax.Array, c: jax.Array, settings: Settings
+    ) -> Iteration:
+        """From a start to a fixed point (traced)."""
+        if x0.shape[0] == 0:
+            success = jnp.asarray(Status.SUCCESSFUL.code)
+            return Iteration(x0, x0, jnp.asarray(0.0), jnp.asarray(1), success)
+        return follow(
+            equations.update(c, x0),
+            x0,
+            tol=settings.tol,
+            max_steps=settings.max_steps,
+            damping=settings.damping,
+            box=box(self.model),
+            polish=settings.polish,
+        )
+
+    def status_of(self, equations: CompiledEquations, c: jax.Array, end: Iteration) -> jax.Array:
+        """The code of how an iteration ended (traced)."""
+        return end.status
+
+    def point_solver(self, sizes: NodeSizes, settings: Settings) -> PointSolver:
+        """How one point is solved, and solved again on finer node sets (traced)."""
+        coarse, fine = (self.equations(s, settings.route) for s in (sizes, sizes.finer()))
+        domain = box(self.model)
+
+        def solve(x0: jax.Array, c: jax.Array) -> Point:
+            end = self.iterate(coarse, x0, c, settings)
+            status = self.status_of(coarse, c, end)
+            state = coarse.state(c, end.x)
+            # The same point on finer sets: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything
+            # at x'.
+            update = fine.update(c, end.x)(end.x)
+            moved = end.x + newton_step(state.slope, update - end.x)
+            better = fine.state(c, jnp.clip(moved, domain.low, domain.high))
+            unresolved = SAFETY * jnp.abs(newton_step(state.slope, update - state.update))
+            left = propagate(state.slope, jnp.full_like(end.x, end.residual))
+            return Point(
+                end.x,
+                state.hats,
+                state.free_energy,
+                state.observables,
+                end.residual,
+                end.steps,
+                status,
+                spectral_radius(state.slope),
+                unresolved + left + FLOOR,
+                difference(better.hats, state.hats),
+                difference(better.free_energy, state.free_energy),
+                difference(better.observables, state.observables),
+                jnp.max(unresolved, initial=0.0),
             )
-        prior = self._prior.bind(forces, binding)(None)
-        total = (
-            value
-            + prior.pop("value")
-            + self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
-        )
-        update = _stack(self._responses.bind(forces, binding)(None))
-        return State(
-            forces, update, total, self.observables(c, x), _stack(prior).reshape(n, n) @ slope
-        )
 
-    def values(self, c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Conjugates, free energy and observables at ``x``, without slopes."""
-        binding = self._binding(c)
-        forces = _stack(self._forces.bind(x, binding)(None))
-        total = (
-            self._value.bind(x, binding)(None)["value"]
-            + self._prior.bind(forces, binding)(None)["value"]
+        return solve
+
+    def classified(self, point: Point, settings: Settings) -> Point:
+        """A point with the verdict on it as its status."""
+        return classify(point, lambda: self._verdict(point, settings))
+
+    def _verdict(self, point: Point, settings: Settings) -> Status:
+        at = measured(self.model, point)
+        status = violated(self.model, "first", at)
+        if status is not Status.SUCCESSFUL:
+            return status
+        numbers = [np.ravel(part) for part in (point.x, point.observables, point.free_energy)]
+        if not np.all(np.isfinite(np.concatenate(numbers))):
+            return Status.NON_FINITE
+        if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
+            return Status.BOUNDARY
+        status = violated(self.model, "finite", at)
+        if status is not Status.SUCCESSFUL:
+            return status
+        if self._is_loose(point, settings):
+            return Status.UNRESOLVED
+        if self._is_unstable(point):
+            return Status.NOT_STABLE
+        return violated(self.model, "resolved", at)
+
+    def _is_loose(self, point: Point, settings: Settings) -> bool:
+        """Whether the errors are larger than asked for."""
+        allowed = 10 * (settings.accuracy + np.max(point.error_x, initial=0.0))
+        loose = point.unresolved > settings.accuracy
+        return bool(loose or np.any(point.error_observables > allowed))
+
+    def _is_unstable(self, point: Point) -> bool:
+        return bool(point.radius > 1)
+
+    # the second route ----------------------------------------------------------------------------
+
+    def _explicit_tokens(self, values: Mapping[str, float]) -> int | None:
+        """Number of tokens of the sampled route."""
+        tokens = self.model.theory.tokens  # type: ignore[union-attr]
+        if tokens is None:
+            return None
+        at = {q.symbol: values[q.name] for q in self.model.controls if q.name in values}
+        return int(sp.sympify(tokens).subs(at))
+
+    def _has_sampled_route(self) -> bool:
+        return self.model.theory.sampled is not None  # type: ignore[union-attr]
+
+    def _sampled(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> Point:
+        """One solve per scrambled Sobol set; the mean, with twice the standard error over the
+        sets.
+        """
+        if not self._has_sampled_route():
+            self._refuse("has no sampled route: use route='exact'")
+        solver, inside = compiled(self, sizes, settings), jnp.asarray(np.maximum(x0, 1e-3))
+        runs = [solver(inside, jnp.asarray([*c, k])) for k in range(sizes.scrambles)]
+        stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
+        mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
+        error = jax.tree.map(lambda a: 2 * a.std(axis=0, ddof=1) / np.sqrt(len(runs)), stacked)
+        failed = [s for s in stacked.status if Status.of(s) is not Status.SUCCESSFUL]
+        point = mean._replace(
+            steps=stacked.steps.sum(),
+            residual=stacked.residual.max(),
+            status=np.asarray(failed[0] if failed else Status.SUCCESSFUL.code),
+            error_x=error.x,
+            error_hats=error.hats,
+            error_free_energy=error.free_energy,
+            error_observables=error.observables,
+            unresolved=error.x.max(),
         )
-        total += self._coupling.bind(jnp.concatenate([x, forces]), binding)(None)["value"]
-        return forces, total, self.observables(c, x)
+        return self.classified(point, settings)
 
 
 @cache
-def derived(model: Model, route: str) -> dict[sp.Symbol, sp.Expr]:
-    """The model's saddle-point equations on one route (derived once per process)."""
-    return derive(model, model.exact if route == "exact" else model.sampled)
-
-
-def _named(equations: dict[sp.Symbol, sp.Expr], names: list[sp.Symbol]) -> dict[str, sp.Expr]:
-    return {str(s): equations[s] for s in names}
-
-
-def _entries(matrix: sp.Matrix) -> dict[str, sp.Expr]:
-    return {f"slope {i} {j}": matrix[i, j] for i in range(matrix.rows) for j in range(matrix.cols)}
-
-
-def _stack(values: dict[str, jax.Array]) -> jax.Array:
-    return jnp.stack(list(values.values())) if values else jnp.zeros(0)
+def compiled(theory: SaddlePoint, sizes: NodeSizes, settings: Settings) -> Any:
+    """The jitted point solver."""
+    return jax.jit(theory.point_solver(sizes, settings), compiler_options=COMPILER_OPTIONS)
 
 
 @cache
-def problem(model: Model, sizes: NodeSizes, route: str) -> Problem:
-    """The compiled problem; the same object for the same arguments."""
-    return Problem(model, sizes, route)
-
-
-def box(model: Model) -> Box:
-    """The domain of the overlaps."""
-    return Box(
-        jnp.array([q.low for q in model.overlaps]), jnp.array([q.high for q in model.overlaps])
-    )
+def _evaluator(theory: SaddlePoint, sizes: NodeSizes) -> Any:
+    """Jitted: (controls, overlaps) -> State."""
+    return jax.jit(theory.equations(sizes).state)
 
 
 @cache
-def point_solver(
-    model: Model, sizes: NodeSizes, settings: Settings
-) -> Callable[[jax.Array, jax.Array], Point]:
-    """A function (start x0, controls c) -> Point, to be jitted or mapped over points."""
-    if model.scrambled:
-        return _scrambled_solver(model, sizes, settings)
-    coarse, fine = (
-        problem(model, sizes, settings.route),
-        problem(model, sizes.finer(), settings.route),
-    )
-    domain = box(model)
-
-    def solve(x0: jax.Array, c: jax.Array) -> Point:
-        end = _iterate(coarse, x0, c, settings, domain)
-        status = (
-            jnp.where(coarse.at_infinity(c), Status.INFINITE_SCALE.code, end.status)
-            if model.infinite_scale is not sp.false
-            else end.status
-        )
-        state = coarse.state(c, end.x)
-        # The same point with a finer rule: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything at
-        # x'.
-        update = fine.update(c, end.x)(end.x)
-        moved = end.x + _newton_step(state.slope, update - end.x)
-        better = fine.state(c, jnp.clip(moved, domain.low, domain.high))
-        unresolved = SAFETY * jnp.abs(_newton_step(state.slope, update - state.update))
-        error_x = unresolved + propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
-        return Point(
-            end.x,
-            state.hats,
-            state.free_energy,
-            state.observables,
-            end.residual,
-            end.steps,
-            status,
-            spectral_radius(state.slope),
-            error_x,
-            _error(better.hats, state.hats),
-            _error(better.free_energy, state.free_energy),
-            _error(better.observables, state.observables),
-            jnp.max(unresolved, initial=0.0),
-        )
-
-    return solve
+def _derivatives(theory: SaddlePoint, sizes: NodeSizes, moved: tuple[str, ...]) -> Any:
+    """Jitted: (overlaps, controls) -> derivatives by the controls ``moved``."""
+    return jax.jit(theory.equations(sizes).derivatives(moved), compiler_options=COMPILER_OPTIONS)
 
 
-def _scrambled_solver(
-    model: Model, sizes: NodeSizes, settings: Settings
-) -> Callable[[jax.Array, jax.Array], Point]:
-    """The same for averages over sets of samples: the map is their mean, the error its spread.
-
-    With F_s the map of set s, the fixed point of that set alone is x_s = x + (1 - J)^{-1} (F_s(x) -
-    F(x)) to first order; everything at the x_s gives twice the standard error.
-    """
-    every, domain = problem(model, sizes, settings.route), box(model)
-    one = Problem(model, sizes, settings.route, one_set=True)
-
-    def solve(x0: jax.Array, c: jax.Array) -> Point:
-        end = _iterate(every, x0, c, settings, domain)
-        state = every.state(c, end.x)
-
-        def of_set(k: jax.Array) -> tuple[jax.Array, ...]:
-            c_s = jnp.append(c, k)
-            shift = _newton_step(state.slope, one.update(c_s, end.x)(end.x) - state.update)
-            return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
-
-        shift, hats, phi, seen = jax.lax.map(of_set, jnp.arange(sizes.scrambles, dtype=float))
-        unresolved = standard_error(shift) + propagate(
-            state.slope, jnp.full_like(end.x, WITHIN_SAMPLE)
-        )
-        left = propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
-        values = (state.hats, state.free_energy, state.observables)
-        errors = (
-            standard_error(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean))
-            for v, mean in zip((hats, phi, seen), values, strict=True)
-        )
-        return Point(
-            end.x,
-            *values,
-            end.residual,
-            end.steps,
-            end.status,
-            spectral_radius(state.slope),
-            unresolved + left,
-            *errors,
-            jnp.max(unresolved, initial=0.0),
-        )
-
-    return solve
-
-
-WITHIN_SAMPLE = 1e-7
-"""Error of the integrals within a sample, which the spread over the sets does not see."""
-
-
-def standard_error(per_set: jax.Array | np.ndarray) -> jax.Array:
-    """Twice the standard error of the mean over the sets (first axis)."""
-    return 2 * jnp.std(per_set, axis=0, ddof=1) / jnp.sqrt(per_set.shape[0])
-
-
-def _iterate(
-    problem: Problem, x0: jax.Array, c: jax.Array, settings: Settings, domain: Box
-) -> Iteration:
-    if x0.shape[0] == 0:
-        return Iteration(
-            x0, x0, jnp.asarray(0.0), jnp.asarray(1), jnp.asarray(Status.SUCCESSFUL.code)
-        )
-    if problem.is_objective:
-        gradient = problem.conjugates(c, x0)
-        return minimise(
-            problem.objective(c, x0), gradient, x0, tol=settings.tol, max_steps=256, box=domain
-        )
-    f = problem.update(c, x0)
-    return follow(
-        f,
-        x0,
-        tol=settings.tol,
-        max_steps=settings.max_steps,
-        damping=settings.damping,
-        box=domain,
-        polish=settings.polish,
-    )
-
-
-def _newton_step(slope: jax.Array, defect: jax.Array) -> jax.Array:
+def newton_step(slope: jax.Array, defect: jax.Array) -> jax.Array:
+    """(1 - J)^{-1} defect."""
     return jnp.linalg.solve(jnp.eye(defect.shape[0]) - slope, defect) if defect.shape[0] else defect
 
 
-def _error(better: jax.Array, value: jax.Array) -> jax.Array:
+def difference(better: jax.Array, value: jax.Array) -> jax.Array:
+    """The error of a value, from a better one."""
     return SAFETY * jnp.abs(better - value) + FLOOR * (1 + jnp.abs(value))

@@ -16,9 +16,9 @@ from equations.calculus.envelope import (
     TeacherAverage,
     linear_predictor,
 )
-from replica.theories.erm import samples
-from replica.theories.erm_map import proximal_map
-from replica.theories.erm_samples import flattened
+from replica.theories.trained.predictor import samples
+from replica.theories.trained.proximal_map import proximal_map
+from replica.theories.trained.sample_map import flattened
 
 INDEX, COUNT = sp.Symbol("l", integer=True, positive=True), sp.Integer(1)
 X = sp.IndexedBase("x")

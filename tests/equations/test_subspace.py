@@ -81,13 +81,13 @@ def test_two_routes_to_the_derivative() -> None:
     by finite differences.
     """
     (derivative,) = derive(MODEL).values()
-    objective = MODEL.exact(MODEL.channel)
+    objective = MODEL.theory.rewrite(MODEL.channel)
     for point in (
         {"theta": 1.3, "r": 0.2, "beta": 0.8, "rho": 0.4},
         {"theta": 3.0, "r": 0.7, "beta": 1.0, "rho": -0.9},
     ):
         expected = at(derivative, **point)
-        assert at(MODEL.observables["objective_derivative"], **point) == pytest.approx(
+        assert at(MODEL.expressions["objective_derivative"], **point) == pytest.approx(
             expected, rel=1e-12
         )
         above, below = (
@@ -108,7 +108,7 @@ def test_boundary_share_separates_the_signs_of_the_slope_at_minus_xi(
     )
     if abs(r - boundary) < 1e-6:
         return
-    slope = at(MODEL.observables["objective_derivative"], theta=theta, r=r, beta=beta, rho=-1.0)
+    slope = at(MODEL.expressions["objective_derivative"], theta=theta, r=r, beta=beta, rho=-1.0)
     assert (slope < 0) == (r < boundary)
 
 

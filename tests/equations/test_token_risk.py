@@ -46,7 +46,7 @@ def test_without_cross_terms_it_is_the_risk_of_section_3() -> None:
 
     square = average(sp.erf(x) ** 2, mean) + (length - 1) * average(sp.erf(x) ** 2, 0)
     expected = 1 + symbols["Delta"] - 2 * v * average(sp.erf(x), mean) + w * square
-    assert sp.expand(model.observables["risk"].subs(plain) - expected) == 0
+    assert sp.expand(model.expressions["risk"].subs(plain) - expected) == 0
 
 
 def test_linear_risk_in_closed_form_is_quadratic_in_the_cross_terms() -> None:
@@ -110,19 +110,19 @@ def test_risk_against_explicit_data(activation: str, rule: str, length: int, nu:
     )
     values = {"L": length, "nu": nu, "Delta": 0.0} | own
     numbers = [values.get(q.name, q.default) for q in model.controls]
-    all_breakpoints = {
+    places = {
         q.symbol: matrix[i, j]
         for q in OVERLAPS
         for i in range(4)
         for j in range(4)
         if slr_flow.gram((1, 1, 0)).matrix[i, j] == q.symbol
     }
-    assert min(abs(all_breakpoints[q.symbol]) for q in OVERLAPS) > 0.03
-    symbols = [*all_breakpoints, *(q.symbol for q in model.controls)]
+    assert min(abs(places[q.symbol]) for q in OVERLAPS) > 0.03
+    symbols = [*places, *(q.symbol for q in model.controls)]
     rule_ = NodeSizes(gaussian=41, line=121, mellin=161, localised=61)
     risk = float(
-        function(symbols, model.exact(model.observables["risk"]), rule_)(
-            *all_breakpoints.values(), *numbers
+        function(symbols, model.theory.rewrite(model.expressions["risk"]), rule_)(
+            *places.values(), *numbers
         )
     )
     mean, error = explicit(activation, rule, length, nu, w, 60_000, 3)

@@ -19,9 +19,9 @@ from replica import InputError, Settings, Status
 from replica.cli import app
 from replica.models import resolve
 from replica.sweeps.sweep import sweep
-from replica.theories.erm import samples
-from replica.theories.erm_map import proximal_map
-from replica.theories.erm_samples import SampleMap
+from replica.theories.trained.predictor import samples
+from replica.theories.trained.proximal_map import proximal_map
+from replica.theories.trained.sample_map import SampleMap
 
 REFERENCE = Path("/work/shared/reference/slr_erm.csv")
 POINT = {

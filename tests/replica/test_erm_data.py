@@ -11,8 +11,8 @@ import pytest
 import replica
 from replica import InputError, LoweringError, Settings, Status
 from replica.models import resolve
-from replica.theories.erm import length_law, samples
-from replica.theories.erm_samples import SampleMap
+from replica.theories import theory_of
+from replica.theories.trained.sample_map import SampleMap
 
 POINT = {"activation": "linear", "nu": 1, "Delta": 0.1, "lam_k": 1, "lam_v": 1, "alpha": 3}
 AT = np.array([0.2, 0.4, 0.9, 0.5, 0.4, 0.3])
@@ -22,9 +22,7 @@ MIX = {"L": "1:1/2,3:1/2"}
 def ensemble(given: dict[str, Any], level: int = 8) -> SampleMap:
     model, values = resolve("slr-erm", given)
     c = np.array([values[q.name] for q in model.controls])
-    return SampleMap(
-        model, samples(length_law(model, c), model.options["rule"], values["nu"], level), 1, c
-    )
+    return SampleMap(model, theory_of(model).data(c, level), 1, c)
 
 
 def hats(given: dict[str, Any], level: int) -> np.ndarray:

@@ -19,7 +19,8 @@ from equations.slr.laws import location_option, read_location
 from replica.check.state_evolution import plan
 from replica.cli import app
 from replica.lowering.lower import NodeSizes
-from replica.theories.saddle_point import Problem, standard_error
+from replica.theories.equations import CompiledEquations
+from replica.theories.sampled_saddle_point import two_standard_errors
 
 POINT = {"alpha": 1.4, "nu": 1.0, "Delta": 0.01}
 
@@ -28,7 +29,7 @@ def values(
     location: str | None, x: list[float], *, L: int, alpha: float, nu: float, Delta: float
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Conjugates, free entropy and observables at given overlaps."""
-    problem = Problem(MODELS["slr-bayes"].build(location=location), NodeSizes(), "exact")
+    problem = CompiledEquations(MODELS["slr-bayes"].build(location=location), NodeSizes(), "exact")
     return jax.tree.map(
         np.asarray, jax.jit(problem.values)(jnp.array([alpha, L, nu, Delta]), jnp.array(x))
     )
@@ -90,13 +91,13 @@ def test_routes_agree() -> None:
     location, x = "0.5,0.3x1,0.1x2", jnp.array([0.45, 0.7])
     hats, _, seen = values(location, [0.45, 0.7], L=4, **POINT)
     rule = NodeSizes(tokens=4, log2_samples=11)
-    explicit = Problem(MODELS["slr-bayes"].build(location=location), rule, "sampled")
+    explicit = CompiledEquations(MODELS["slr-bayes"].build(location=location), rule, "sampled")
     sets = jax.jit(lambda c: (explicit.conjugates(c, x)(x), explicit.observables(c, x)))
     runs = [
         np.concatenate(sets(jnp.array([POINT["alpha"], 4, POINT["nu"], POINT["Delta"], k])))
         for k in range(rule.scrambles)
     ]
-    error = np.asarray(standard_error(np.array(runs)))
+    error = np.asarray(two_standard_errors(np.array(runs)))
     assert np.all(error < 0.03)
     assert np.all(np.abs(np.mean(runs, axis=0) - np.concatenate([hats, seen])) < 2 * error + 1e-12)
 

@@ -27,14 +27,14 @@ from replica.cli import app
 from replica.errors import InputError, SolveError, StoreError
 from replica.files import store
 from replica.files.store import load, save
+from replica.phase.branches import Stretch
 from replica.phase.cusp import cusp
 from replica.phase.diagram import phase_diagram
 from replica.phase.diagram_table import REGIONS
 from replica.phase.thresholds import Search, Thresholds
-from replica.phase.transition import Stretch, find_transition, s_curve
+from replica.phase.transition import find_transition, s_curve
 from replica.plots.phase import draw_phase
-from replica.solve import default_sizes
-from replica.theories.one_parameter import OneParameter
+from replica.theories import theory_of
 from solvers import Curve
 
 FOUND: dict[str, float] = {"alpha_IT": 1.244684, "alpha_alg": 1.492632}
@@ -116,12 +116,8 @@ def test_perceptron_reference() -> None:
 
 
 def test_perceptron_unstable_branch_at_1_4() -> None:
-    line = OneParameter(
-        replica.equations.MODELS["perceptron-bayes"].build(),
-        default_sizes(replica.equations.MODELS["perceptron-bayes"].build()),
-        "alpha",
-        {},
-    )
+    theory = theory_of(replica.equations.MODELS["perceptron-bayes"].build())
+    line = theory.along("alpha", {}, theory.node_sizes())
     curve = s_curve(line, 1e-3, 1e3)
     (fold,) = curve.turns()
     q = [
@@ -233,7 +229,8 @@ def test_both_folds_of_an_s_curve(gamma: float) -> None:
 def test_a_fold_pair_between_two_knots_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """gamma = 3.32 lies just above the cusp; the knots with falling snr are taken out."""
     model = mixed(True)
-    line = OneParameter(model, default_sizes(model), "snr", {"gamma": 3.32, "side": 0.05})
+    theory = theory_of(model)
+    line = theory.along("snr", {"gamma": 3.32, "side": 0.05}, theory.node_sizes())
     curve = s_curve(line, 1e-3, 1e3)
     sparse = Curve(tuple(k for k in curve.knots if k.tangent[-1] > 0), "stopped")
     assert sparse.turns() == [] and len(curve.turns()) == 2
@@ -473,7 +470,7 @@ def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
 def test_derivative_of_phi_along_a_branch_is_its_explicit_one() -> None:
     """d Phi/d alpha = Psi_out at the fixed point."""
     model = replica.equations.MODELS["perceptron-bayes"].build()
-    line = OneParameter(model, default_sizes(model), "alpha", {})
+    line = theory_of(model).along("alpha", {}, theory_of(model).node_sizes())
     x = {
         a: np.array([replica.solve(model, alpha=a).branch("uninformed").overlaps["V"]])
         for a in (1.299, 1.3, 1.301)

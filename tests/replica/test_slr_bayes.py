@@ -134,7 +134,12 @@ def test_a_wrong_coefficient_is_not_stationary() -> None:
     wrong = dataclasses.replace(
         model,
         name="wrong",
-        exact=lambda e: model.exact(e).subs(SPIKE.symbol, sp.Rational(11, 10) * SPIKE.symbol),
+        theory=dataclasses.replace(
+            model.theory,
+            rewrite=lambda e: model.theory.rewrite(e).subs(
+                SPIKE.symbol, sp.Rational(11, 10) * SPIKE.symbol
+            ),
+        ),
     )
     branch = replica.solve(wrong, **CONTROLS).branches[0]
     assert branch.ok

@@ -26,7 +26,8 @@ from equations.slr.planted_average import PlantedAverage, Score, Slope
 from replica import Settings, Status
 from replica.cli import app
 from replica.lowering.lower import NodeSizes, function
-from replica.theories.saddle_point import Problem, standard_error
+from replica.theories.equations import CompiledEquations
+from replica.theories.sampled_saddle_point import two_standard_errors
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data" / "slr_bayes_max.csv").open()))
 INF = float("inf")
@@ -34,9 +35,11 @@ SMALL = NodeSizes(log2_samples=11, tokens=2, winner=57)
 
 
 @cache
-def problems(rule: NodeSizes) -> tuple[Problem, Problem]:
+def problems(rule: NodeSizes) -> tuple[CompiledEquations, CompiledEquations]:
     model = MODELS["slr-bayes"].build(rule="max")
-    return Problem(model, rule, "exact"), Problem(model, rule, "exact", one_set=True)
+    return CompiledEquations(model, rule, "exact"), CompiledEquations(
+        model, rule, "exact", one_set=True
+    )
 
 
 @cache
@@ -68,7 +71,7 @@ def at(
     (hats, phi, seen), (hats_s, phi_s, seen_s) = (
         jax.tree.map(np.asarray, v) for v in (values, sets)
     )
-    spread = [np.asarray(standard_error(v)) for v in (hats_s, phi_s, seen_s)]
+    spread = [np.asarray(two_standard_errors(v)) for v in (hats_s, phi_s, seen_s)]
     return {
         "q_k_hat": (hats[0], spread[0][0]),
         "q_v_hat": (hats[1], spread[0][1]),
@@ -166,7 +169,7 @@ def channel(
     law: str | None, rule: NodeSizes, c: list[float], x: list[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Conjugates and observables at given overlaps."""
-    every = Problem(MODELS["slr-bayes"].build(rule="max", L=law), rule, "exact")
+    every = CompiledEquations(MODELS["slr-bayes"].build(rule="max", L=law), rule, "exact")
     hats, _, seen = jax.jit(every.values)(jnp.array(c), jnp.array(x))
     return np.asarray(hats), np.asarray(seen)
 

@@ -23,7 +23,7 @@ from replica.lowering.lower import function
 from replica.models import resolve
 from replica.plots.figures import figure_of
 from replica.simulate.population import descend, draw_teacher
-from replica.theories import gradient_flow
+from replica.theories import gradient_flow, gram_field, theory_of
 from solvers import Status, gram_descent
 
 NAMES = [q.name for q in slr_flow.OVERLAPS]
@@ -76,12 +76,14 @@ def test_velocity_is_the_gradient_of_the_objective_over_vectors() -> None:
             "gamma2": 0.7,
         },
     )
-    w = gradient_flow.embedded(model, values, GENERIC)
-    at = gradient_flow.field(model, gradient_flow.RULE, gradient_flow.controls_of(model, values))
+    w = gram_field.embedded(model, values, GENERIC)
+    at = gram_field.field(
+        model, gram_field.SIZES, jnp.asarray(theory_of(model).control_vector(values))
+    )
 
     def objective(x: np.ndarray) -> float:
         every = jnp.asarray(np.concatenate([x, w[2:]]))
-        return float(at.values(gradient_flow.overlaps_in(model, every @ every.T))["objective"])
+        return float(at.values(gram_field.overlaps_in(model, every @ every.T))["objective"])
 
     found = np.asarray(gram_descent.velocity(at.forces, jnp.asarray(w[2:]), jnp.asarray(w[:2])))
     for i, j in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 3)):
@@ -101,7 +103,7 @@ def test_the_manifold_is_invariant_and_the_flow_is_that_of_section_7() -> None:
     model, values = resolve("slr-flow", LINEAR)
     risk = function(
         [*(q.symbol for q in (*model.overlaps, *model.controls))],
-        model.exact(model.observables["risk"]),
+        model.theory.rewrite(model.expressions["risk"]),
     )
 
     def slope(name: str) -> float:
@@ -156,7 +158,7 @@ def test_the_risk_falls_along_the_flow_from_any_gram_matrix(entries: list[float]
     model, values = resolve("slr-flow", LINEAR)
     risk = function(
         [q.symbol for q in (*model.overlaps, *model.controls)],
-        model.exact(model.observables["risk"]),
+        model.theory.rewrite(model.expressions["risk"]),
     )
     along = np.asarray(
         risk(*(path[k].values for k in NAMES), *(values[q.name] for q in model.controls))
@@ -199,7 +201,7 @@ def test_marion_risk_in_closed_form() -> None:
 
     model, values = resolve("slr-flow", MARION)
     risk = function(
-        [q.symbol for q in (*model.overlaps, *model.controls)], model.observables["excess_risk"]
+        [q.symbol for q in (*model.overlaps, *model.controls)], model.expressions["excess_risk"]
     )
     for kappa, nu in ((0.08, -0.05), (-0.6, -0.9), (0.9, 0.3)):
         at = (LAMBDA * kappa, LAMBDA**2, nu, 1, 0, 0, 0)
@@ -225,7 +227,7 @@ def test_marion_reduced_dynamics_at_every_row() -> None:
     path = descent(start, 4000, (4e-3 * LAMBDA**2, 4e-3), surface="sphere", **MARION)
     model, values = resolve("slr-flow", MARION)
     risk = function(
-        [q.symbol for q in (*model.overlaps, *model.controls)], model.observables["excess_risk"]
+        [q.symbol for q in (*model.overlaps, *model.controls)], model.expressions["excess_risk"]
     )
     for row in csv.DictReader(rows):
         here = path.sel(step=int(row["step"]))
@@ -302,10 +304,13 @@ def test_mistakes_are_refused_in_a_sentence(command) -> None:
 
 
 def test_a_risk_below_the_bayes_bound_is_an_error() -> None:
-    assert gradient_flow.classify(Status.SUCCESSFUL, 0.3, 1e-9, (0.4, 1e-9)) is Status.BELOW_BAYES
-    assert gradient_flow.classify(Status.SUCCESSFUL, 0.5, 1e-9, (0.4, 1e-9)) is Status.SUCCESSFUL
+    model, values = resolve("slr-flow", LINEAR)
+    for risk, status in ((0.3, Status.BELOW_BAYES), (0.5, Status.SUCCESSFUL)):
+        seen = {"risk": (risk, 1e-9), "population_bayes_risk": (0.4, 1e-9)}
+        assert gradient_flow.judged(model, Status.SUCCESSFUL, seen) is status
+    assert set(gradient_flow.constants(model, values)) == {"population_bayes_risk"}
     model, values = resolve("slr-flow", LINEAR | {"rho_k": 1.1})
-    assert gradient_flow.bayes_risk(model, values) is None
+    assert gradient_flow.constants(model, values) == {}
 
 
 @pytest.mark.slow

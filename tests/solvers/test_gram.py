@@ -42,7 +42,7 @@ def test_velocity_is_minus_the_gradient() -> None:
 
 def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
     velocity = jax.jit(lambda x: gram_descent.velocity(forces, FIXED, x))
-    end = gram_descent.settle(
+    end = gram_descent.flow_from(
         lambda x: np.asarray(velocity(x)), np.array([[0.8, 0.9, 0.5]]), 400.0, 1e3
     )
     speed, slope = gram_descent.slope(forces, FIXED, jnp.asarray(end.x))
@@ -55,11 +55,11 @@ def test_the_flow_ends_where_it_rests_and_newton_finds_the_place() -> None:
 def test_a_flow_that_needs_too_many_evaluations_or_grows_too_long_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    grows = gram_descent.settle(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
+    grows = gram_descent.flow_from(lambda x: x, np.ones((1, 2)), 400.0, 10.0)
     assert np.linalg.norm(grows.x) == pytest.approx(10, rel=1e-6)
     assert grows.time == pytest.approx(np.log(10 / np.sqrt(2)), rel=1e-5)
     monkeypatch.setattr(gram_descent, "MOST_EVALUATIONS", 50)
-    turns = gram_descent.settle(
+    turns = gram_descent.flow_from(
         lambda x: 30 * np.array([[-x[0, 1], x[0, 0]]]), np.array([[1.0, 0.0]]), 400.0, 10.0
     )
     assert turns.evaluations == 50 and turns.time == 0

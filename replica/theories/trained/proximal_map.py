@@ -9,7 +9,7 @@ function theorem, so dF/dx is exact as long as no sample changes its valley.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations import Model, Quantity, derive
+from equations import Model
 from equations.calculus.discontinuities import breakpoints, curved
 from equations.calculus.discontinuities import samples as samples_of
 from equations.calculus.envelope import (
@@ -37,10 +37,11 @@ from solvers.attention import affine_prox, global_prox, prox
 from solvers.attention.data import Samples
 from solvers.attention.prox import Attention, Channel
 
-from ..errors import LoweringError
-from ..lowering.evaluate import Evaluation
-from ..lowering.lower import unsupported
-from ..lowering.node_sizes import NodeSizes
+from ...errors import LoweringError
+from ...lowering.evaluate import Evaluation
+from ...lowering.lower import unsupported
+from ...lowering.node_sizes import NodeSizes
+from .reduced import ReducedEquations, control_values
 
 Arrays = Mapping[Any, jax.Array]
 FLAT = 1e-15
@@ -104,12 +105,12 @@ class SampledEvaluation(Evaluation):
 
     def laid(self, expr: sp.Expr, count: sp.Expr) -> jax.Array:
         """``expr`` on the (sample, token) axes."""
-        return self._over_tokens(self.index, count, lambda: self.value(expr))
+        return self.over_tokens(self.index, count, lambda: self.value(expr))
 
-    def _evaluate(self, e: Any) -> Any:
+    def evaluated(self, e: Any) -> Any:
         if isinstance(e, TeacherAverage):
             count = e.parameters[0]
-            inside = self._over_tokens(self.index, count, lambda: self.value(e.body))
+            inside = self.over_tokens(self.index, count, lambda: self.value(e.body))
             return jnp.sum(self.weights * inside, axis=0, keepdims=True)
         if isinstance(e, ProxForce):
             return self.value(e.explicit)
@@ -119,7 +120,7 @@ class SampledEvaluation(Evaluation):
             return self.value(e.minimised)
         if isinstance(e, ForceDivergence | ForceResponse | BasinChange | ProxFailure):
             return self._responses(e)
-        return super()._evaluate(e)
+        return super().evaluated(e)
 
     def _responses(self, e: Any) -> jax.Array:
         assert self.response is not None
@@ -165,7 +166,7 @@ class ProximalMap:
             "affine": _affine(envelope, weight),
         }
         parts |= {
-            "kinks": _kinks(envelope, weight, self.model.name),
+            "breakpoints": _breakpoints(envelope, weight, self.model.name),
             "closing": ReducedEquations(self.model),
         }
         for name, part in parts.items():
@@ -211,7 +212,7 @@ class ProximalMap:
                 write=False,
             )
             e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): present}
-            value = e._over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
+            value = e.over_tokens(index, self.envelope.count, lambda: e.value(self.weight))
             return jnp.broadcast_to(value, chi.shape)
 
         e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), controls, {}, write=False)
@@ -310,12 +311,12 @@ class ProximalMap:
 
 
 def regular(model: Model, x: jax.Array) -> jax.Array:
-    """``x`` with q_a - m_a^2 kept off zero by ``FLAT``, where the reparametrised average has only a
-    limit.
+    """``x`` with q - m^2 of each trained vector kept off zero by ``FLAT``, where the
+    reparametrised average has only a limit.
     """
     names = [q.name for q in model.overlaps]
-    for a in "kv":
-        m, q = names.index(f"m_{a}"), names.index(f"q_{a}")
+    for w in model.theory.weights:  # type: ignore[union-attr]
+        m, q = names.index(w.teacher), names.index(w.norm)
         x = x.at[q].set(jnp.maximum(x[q], x[m] ** 2 + FLAT * (1 + x[m] ** 2)))
     return x
 
@@ -338,7 +339,7 @@ def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr
     return expr.subs(plain, 0), slope
 
 
-def _kinks(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Expr, ...]:
+def _breakpoints(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Expr, ...]:
     """Where the attention bends in chi_l, as expressions in the controls."""
     plain = sp.Symbol("plain_", real=True)
     expr = weight.xreplace({envelope.fields[0][0][envelope.index]: plain})
@@ -360,95 +361,3 @@ def _kinks(envelope: MoreauEnvelope, weight: sp.Expr, model: str) -> tuple[sp.Ex
 def proximal_map(model: Model, tokens: int) -> ProximalMap:
     """The map; the same object for the same arguments."""
     return ProximalMap(model, tokens)
-
-
-# the algebra around the averages -----------------------------------------------------------------
-
-
-class ReducedEquations:
-    """The algebra around the averages.
-
-    ``first`` are the averages that the equations need, ``nodes`` all of them, those of ``first``
-    leading.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.model, equations = model, derive(model)
-        self._conjugates = [equations[q.symbol] for q in model.conjugates]
-        self._overlaps = [equations[q.symbol] for q in model.overlaps]
-        self._observables = list(model.observables.values())
-        self.first = _averages(self._conjugates)
-        self.nodes = _averages([*self._conjugates, model.free_energy, *self._observables])
-        self._names = {
-            node: sp.Symbol(f"average_{i}", real=True) for i, node in enumerate(self.nodes)
-        }
-        self._x, self._hats = _symbols(model.overlaps), _symbols(model.conjugates)
-
-    def _evaluate(
-        self,
-        expressions: Sequence[sp.Expr],
-        c: jax.Array,
-        *given: tuple[Sequence[sp.Symbol], jax.Array],
-    ) -> jax.Array:
-        env = control_values(self.model, c)
-        for symbols, numbers in given:
-            env.update(zip(symbols, numbers, strict=False))
-        e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), env, {}, write=False)
-        return jnp.stack([e.scalar(expr.xreplace(self._names)) for expr in expressions])
-
-    def _averaged(self, averages: jax.Array) -> tuple[Sequence[sp.Symbol], jax.Array]:
-        return list(self._names.values()), averages
-
-    def conjugates(self, x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
-        """Conjugates from the averages at x."""
-        return self._evaluate(self._conjugates, c, (self._x, x), self._averaged(averages))
-
-    def update(self, x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
-        """F(x) from the averages at x."""
-        return self._evaluate(self._overlaps, c, (self._hats, self.conjugates(x, averages, c)))
-
-    def free_energy(
-        self, x: jax.Array, hats: jax.Array, averages: jax.Array, c: jax.Array
-    ) -> jax.Array:
-        """The free energy at given overlaps and conjugates."""
-        return self._evaluate(
-            [self.model.free_energy], c, (self._x, x), (self._hats, hats), self._averaged(averages)
-        )[0]
-
-    def for_observable(
-        self, name: str
-    ) -> tuple[list[sp.Expr], Callable[[jax.Array, jax.Array, jax.Array], jax.Array]]:
-        """The averages that the equations and one observable need, those of ``first`` leading, and
-        that observable of (x, averages, c).
-        """
-        expr = self.model.observables[name]
-        nodes = list(dict.fromkeys([*self.first, *_averages([expr])]))
-        names = [self._names[node] for node in nodes]
-
-        def observable(x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
-            return self._evaluate([expr], c, (self._x, x), (names, averages))[0]
-
-        return nodes, observable
-
-    def observables(self, x: jax.Array, averages: jax.Array, c: jax.Array) -> jax.Array:
-        """Observables, in the order of ``model.observables``."""
-        return self._evaluate(self._observables, c, (self._x, x), self._averaged(averages))
-
-
-def control_values(model: Model, c: jax.Array) -> dict[sp.Symbol, jax.Array]:
-    """Control symbols and their values."""
-    return {q.symbol: c[i] for i, q in enumerate(model.controls)}
-
-
-def _averages(expressions: Sequence[sp.Expr]) -> list[sp.Expr]:
-    found = (
-        node
-        for e in expressions
-        for node in sp.preorder_traversal(e)
-        if isinstance(node, TeacherAverage)
-    )
-    return list(dict.fromkeys(found))
-
-
-def _symbols(quantities: Sequence[Quantity]) -> list[sp.Symbol]:
-    return [q.symbol for q in quantities]

@@ -18,8 +18,8 @@ import numpy as np
 from equations import Model
 from solvers.attention.data import Samples
 
-from ..precision import double_precision
-from .erm_map import ProximalMap, proximal_map
+from ...precision import double_precision
+from .proximal_map import ProximalMap, proximal_map
 
 QUICK = {"xla_backend_optimization_level": 1}
 """For what runs a few times per solve: it compiles faster and runs no slower."""

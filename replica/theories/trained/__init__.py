@@ -1,0 +1,1 @@
+"""Trained predictors: a minimisation in every sample of the data."""
