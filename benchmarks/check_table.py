@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from replica.check import fits, state_evolution
-from replica.check.report import Report
+import replica
+from replica import Report
 
 QUANTITIES = ("m_k", "q_k", "m_v", "q_v", "risk", "training_loss")
 NUMBERS = (
@@ -88,10 +88,8 @@ def name(setting: dict[str, Any]) -> str:
     return " ".join(f"{k}={v}" for k, v in setting.items() if k != "model")
 
 
-def run(setting: dict[str, Any], sizes: str, trials: int, seed: int) -> Report:
-    given = {k: v for k, v in setting.items() if k != "model"}
-    check: Any = fits if setting["model"] == "slr-erm" else state_evolution
-    return check.check(check.plan(given, sizes=sizes, trials=trials, seed=seed))[0]
+def checked(setting: dict[str, Any], sizes: str, trials: int, seed: int) -> Report:
+    return replica.check(**setting, sizes=sizes, trials=trials, seed=seed)
 
 
 def rows(
@@ -147,7 +145,7 @@ def main() -> None:
         found = rows(
             group,
             setting,
-            run(setting, asked.sizes, asked.trials, seed),
+            checked(setting, asked.sizes, asked.trials, seed),
             seed,
             time.perf_counter() - began,
         )

@@ -21,9 +21,8 @@ import numpy as np
 import xarray as xr
 
 import replica
-from replica import solve, thresholds
-from replica.check import landscape
-from replica.plots.base import COLOURS, SHADE, new_figure, save_figure
+from replica import landscape, solve, thresholds
+from replica.plots import COLOURS, SHADE, new_figure, save_figure
 
 BASE = {"L": 4, "nu": 1, "Delta": 1e-4}
 ALPHAS = (1.0, 1.25, 1.4, 1.6, 2.0)

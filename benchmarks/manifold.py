@@ -18,10 +18,9 @@ import time
 from pathlib import Path
 
 import replica
-from replica.dynamics.descent import classes, evidence
-from replica.plots.base import save_figure
-from replica.plots.manifold import draw_manifold
-from solvers import Status
+from replica import Status
+from replica.dynamics import descent
+from replica.plots import draw_manifold, save_figure
 
 ACTIVATIONS = "linear", "linear_pure", "erf", "erf_odd", "softplus_elementwise", "softmax"
 SETTINGS = tuple((rule, L, nu) for rule, nu in (("spiked", 1.0), ("max", math.inf)) for L in (2, 3))
@@ -46,13 +45,13 @@ def run(
 ) -> None:
     """One setting: its line of the table, its file."""
     begun = time.perf_counter()
-    found = evidence(
+    found = descent.evidence(
         starts, activation=activation, rule=rule, L=length, nu=nu, Delta=DELTA, nodes=nodes
     )
     replica.save(Path("results") / f"manifold_{activation}_{rule}_{length}.h5", found, force=True)
     rests = found.status == Status.SUCCESSFUL.code
     on = found.cross <= 1e-6
-    ends = "; ".join(_end(e) for e in classes(found, 3)[:4])
+    ends = "; ".join(_end(e) for e in descent.classes(found, 3)[:4])
     print(
         f"| {activation} | {rule} | {length} | {int((rests & on).sum())} |"
         f" {int((rests & ~on).sum())} | {int((~rests).sum())} | {ends} |"

@@ -21,7 +21,7 @@ import xarray as xr
 
 import replica
 from replica import Settings, Status
-from replica.plots.base import (
+from replica.plots import (
     COLOURS,
     STYLES,
     best_branch,

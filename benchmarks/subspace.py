@@ -21,9 +21,8 @@ from pathlib import Path
 import xarray as xr
 
 import replica
-from replica.check.ascent import check
-from replica.plots.base import save_figure
-from replica.plots.subspace import draw_ascent
+from replica.check.ascent import compare_ascent
+from replica.plots import draw_ascent, save_figure
 from replica.simulate.subspace import Ascent
 
 R, D, TRIALS = 500, 200, 30
@@ -52,8 +51,9 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 def row(name: str, ascent: Ascent) -> xr.Dataset:
     """Run one setting and print its line of the table."""
     begun = time.perf_counter()
-    report, dataset = check(ascent)
+    report = compare_ascent(ascent)
     seconds = time.perf_counter() - begun
+    dataset = report.dataset
     entries = {c.name: c for c in report.comparisons}
     final, noise, sign = list(entries.values())[-3:]
     low, high = abs(dataset.rho[:, -1]).quantile([0.1, 0.9]).values

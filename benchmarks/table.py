@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from replica.files.store import versions
+from replica import versions
 
 STORED = Path(__file__).with_name("results.json")
 HEADER = (

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equations import MODELS
-from replica import show
-from replica.files.store import versions
+from replica import MODELS, show, versions
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -39,8 +37,8 @@ def _write(path: Path, content: str) -> None:
 
 
 def _generate() -> None:
-    for name, family in MODELS.items():
-        _write(HERE / "_generated" / f"{name}.md", show.page(family.build(), family.docstring))
+    for name in MODELS:
+        _write(HERE / "_generated" / f"{name}.md", show(name, markdown=True))
     names = "\n".join(MODELS)
     _write(
         HERE / "_generated" / "models.md",

@@ -221,13 +221,8 @@ def joined(known: Mapping[str, Observable], given: Mapping[str, Any]) -> dict[st
 
 def _observable(name: str, value: Any) -> Observable:
     if isinstance(value, Observable):
-        return replace(value, expr=_expression(value.expr))
-    return Observable(_expression(value), role=name if name in ROLES else "")
-
-
-def _expression(value: Any) -> Any:
-    """Numbers as SymPy's; what else is no expression is refused later, by name."""
-    return sp.sympify(value) if isinstance(value, int | float) else value
+        return value
+    return Observable(value, role=name if name in ROLES else "")
 
 
 def _check_names(model: Model) -> None:

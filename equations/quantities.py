@@ -46,6 +46,8 @@ class Quantity:
     logarithmic : bool
         Whether curves of fixed points are followed in the logarithm of this overlap: it is positive
         and spans decades.
+    role : str
+        "susceptibility" for a response, which is not asked to meet the accuracy; else "".
     """
 
     name: str

@@ -11,60 +11,174 @@ from ._guard import check_siblings
 
 check_siblings()
 
-import equations  # noqa: E402
-import solvers  # noqa: E402
-from equations import Model, Quantity  # noqa: E402
-from solvers import Status  # noqa: E402
+# ruff: noqa: E402
+import equations
+import solvers
 
-from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError  # noqa: E402
-from .files.export import to_tables  # noqa: E402
-from .files.store import load, save  # noqa: E402
-from .linear_response import (  # noqa: E402
-    Sensitivity,
-    onset,
-    sensitivity,
+# What a file with a model of the user's own needs.
+from equations import (
+    MODELS,
+    AtProx,
+    Average,
+    BasinChange,
+    Criterion,
+    EmpiricalRisk,
+    ForceDivergence,
+    ForceResponse,
+    GradientFlow,
+    Gram,
+    LineIntegral,
+    Logistic,
+    LogNdtr,
+    LogSumExp,
+    MellinIntegral,
+    Model,
+    ModelError,
+    MoreauEnvelope,
+    Observable,
+    ProxFailure,
+    Quadrature,
+    Quantity,
+    QuasiMonteCarlo,
+    Rounded,
+    SingleLocation,
+    Softplus,
+    SphereFlow,
+    TeacherAverage,
+    TokenAverage,
+    Weights,
+    Width,
+    X,
+    Y,
+    Z,
+    bayes_glm,
+    by_parts,
+    conjugate,
+    convex_erm,
+    derive,
+    jacobian,
+    normal,
+    quantity,
+    stabilise,
 )
-from .lowering.lower import NodeSizes  # noqa: E402
-from .phase.curve import curve  # noqa: E402
-from .phase.diagram import phase_diagram  # noqa: E402
-from .phase.thresholds import Thresholds, thresholds  # noqa: E402
-from .solution import Branch, Solution  # noqa: E402
-from .solve import evaluate, solve  # noqa: E402
-from .sweeps.dataset import to_dataset  # noqa: E402
-from .sweeps.optimise import optimise  # noqa: E402
-from .sweeps.search import Optimum  # noqa: E402
-from .sweeps.sweep import sweep  # noqa: E402
-from .theories.saddle_point import Settings  # noqa: E402
+from equations.calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope
+from equations.glm.channels import output_term
+from equations.glm.densities import Component
+from equations.glm.priors import gaussian_term, mixture_error_term, sign_term
+from solvers import Status
+
+from . import dynamics, plots
+from .check import Report, check, landscape
+from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError
+from .files.export import to_tables
+from .files.store import load, save, versions
+from .linear_response import Sensitivity, onset, sensitivity
+from .lowering.lower import NodeSizes
+from .phase.curve import curve
+from .phase.diagram import phase_diagram
+from .phase.thresholds import Thresholds, thresholds
+from .plots.figures import plot
+from .renamed import missing
+from .show import show
+from .solution import Solution
+from .solve import evaluate, solve
+from .sweeps.dataset import to_dataset
+from .sweeps.optimise import optimise
+from .sweeps.search import Optimum
+from .sweeps.sweep import sweep
+from .theories import Branch, Settings
 
 __all__ = [
+    "MODELS",
+    "AtProx",
+    "Average",
+    "BasinChange",
     "Branch",
+    "Component",
+    "Criterion",
+    "EmpiricalRisk",
+    "ForceDivergence",
+    "ForceResponse",
+    "GradientFlow",
+    "Gram",
     "InputError",
+    "LineIntegral",
+    "LogNdtr",
+    "LogSumExp",
+    "Logistic",
     "LoweringError",
+    "MellinIntegral",
     "Model",
+    "ModelError",
+    "MoreauEnvelope",
     "NodeSizes",
+    "Observable",
     "Optimum",
+    "ProxFailure",
+    "ProxSlope",
+    "ProxValue",
+    "Quadrature",
     "Quantity",
+    "QuasiMonteCarlo",
     "ReplicaError",
+    "Report",
+    "Rounded",
+    "ScalarEnvelope",
     "Sensitivity",
     "Settings",
+    "SingleLocation",
+    "Softplus",
     "Solution",
     "SolveError",
+    "SphereFlow",
     "Status",
     "StoreError",
+    "TeacherAverage",
     "Thresholds",
+    "TokenAverage",
+    "Weights",
+    "Width",
+    "X",
+    "Y",
+    "Z",
+    "bayes_glm",
+    "by_parts",
+    "check",
+    "conjugate",
+    "convex_erm",
     "curve",
+    "derive",
+    "dynamics",
     "equations",
     "evaluate",
+    "gaussian_term",
+    "jacobian",
+    "landscape",
     "load",
+    "mixture_error_term",
+    "normal",
     "onset",
     "optimise",
+    "output_term",
     "phase_diagram",
+    "plot",
+    "plots",
+    "quantity",
     "save",
     "sensitivity",
+    "show",
+    "sign_term",
     "solve",
     "solvers",
+    "stabilise",
     "sweep",
     "thresholds",
     "to_dataset",
     "to_tables",
+    "versions",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Say what a name of an earlier version is now."""
+    raise missing(name)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from equations import Quantity
+from equations.numerals import real, shown
 from equations.slr.laws import is_law
 
 from .errors import InputError
@@ -24,12 +25,13 @@ def number(quantity: Quantity, value: Any) -> float:
     """A value of ``quantity`` as a float inside its range."""
     if is_law(value):
         raise InputError(
-            f"{quantity.name} = {value} is a law: this model takes one number for {quantity.name}"
+            f"{quantity.name} = {shown(value)} is a law: this model takes one number for"
+            f" {quantity.name}"
         )
     try:
-        result = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{quantity.name} = {value!r} is not a number") from None
+        result = real(value)
+    except ValueError as problem:
+        raise InputError(f"{quantity.name} = {shown(value)} {problem}") from None
     if not math.isfinite(result) and not (quantity.infinite and result == math.inf):
         raise InputError(
             f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}"

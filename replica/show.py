@@ -6,6 +6,7 @@ Long integrals are named: an equation reads q_hat = ... F_1 ... and a list says 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy as sp
@@ -14,10 +15,49 @@ from sympy.printing.latex import LatexPrinter
 from equations import Model, derive
 from equations.calculus.averages import Bound
 
+from .errors import InputError
+from .models import built, family, resolve
+from .models.docstrings import notes_of, sources_of
 from .theories import theory_of
 
 NAMED_ABOVE = 60
 """Integrals whose text is longer than this get a name."""
+
+
+def show(
+    model: str | Model, *, latex: bool = False, markdown: bool = False, **settings: Any
+) -> str:
+    """Print a model: setting, free energy, derived equations, sources.
+
+    Parameters
+    ----------
+    model : str, path or Model
+        A name, the file of a model of your own, or a model.
+    latex : bool
+        A LaTeX document that compiles.
+    markdown : bool
+        A page of the documentation (MyST), with what the model's file says of it.
+    **settings
+        Options of the model, such as ``activation="erf"``; controls are checked and change nothing.
+
+    Returns
+    -------
+    str
+        Plain text, unless another format is asked for.
+    """
+    if latex and markdown:
+        raise InputError("latex and markdown are two formats: give one of them")
+    ready = chosen(model, settings)
+    if markdown:
+        return page(ready, "" if isinstance(model, Model) else family(model).docstring)
+    return document(ready) if latex else text(ready)
+
+
+def chosen(model: str | Model, settings: Mapping[str, Any]) -> Model:
+    """The model with its options; unknown names are refused, also those of controls."""
+    ready, _ = built(model, settings)
+    resolve(model, settings, partial=[q.name for q in ready.controls])
+    return ready
 
 
 def text(model: Model) -> str:
@@ -46,10 +86,10 @@ def text(model: Model) -> str:
         "Observables",
         *(f"  {k} = {sp.sstr(o.expr)}   [{o.units}]" for k, o in model.observables.items()),
     ]
-    for title, note in model.notes.items():
+    for title, note in notes_of(model).items():
         lines += ["", title, *_indent(note)]
-    if model.sources:
-        lines += ["", "Sources", *(f"  {s}" for s in model.sources)]
+    if sources := sources_of(model):
+        lines += ["", "Sources", *(f"  {s}" for s in sources)]
     if model.source is not None:
         lines += ["", "File", f"  {model.source.file}"]
     return "\n".join(lines)
@@ -77,8 +117,8 @@ def entries(model: Model) -> dict[str, Any]:
         "equations": {str(left): sp.sstr(right) for left, right in derive(model).items()},
         "observables": {name: sp.sstr(value) for name, value in model.expressions.items()},
         "units": {name: o.units for name, o in model.observables.items()},
-        "notes": dict(model.notes),
-        "sources": list(model.sources),
+        "notes": notes_of(model),
+        "sources": list(sources_of(model)),
     }
 
 
@@ -124,16 +164,16 @@ def _equations(model: Model) -> list[str]:
     return lines or ["  none: the objective has no unknown"]
 
 
-def latex(model: Model) -> str:
+def document(model: Model) -> str:
     """A complete LaTeX document (needs amsmath alone)."""
     body = [rf"\section*{{{_escape(model.title)}}}", _escape(model.setting)]
     for title, equations in _derivation(model).items():
         body += [rf"\subsection*{{{title}}}", *(_display(e) for e in equations)]
-    if model.sources:
+    if sources := sources_of(model):
         body += [
             r"\subsection*{Sources}",
             r"\begin{itemize}",
-            *(rf"\item {_escape(s)}" for s in model.sources),
+            *(rf"\item {_escape(s)}" for s in sources),
             r"\end{itemize}",
         ]
     head = (

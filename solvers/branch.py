@@ -100,8 +100,7 @@ def follow(
             & attracts
             & (probe.residual < coarse.residual)
         )
-        done = coarse.status != Status.SUCCESSFUL.code
-        done |= coarse.residual <= tol
+        done = (coarse.status != Status.SUCCESSFUL.code) | (coarse.residual <= tol)
         rejected = probe._replace(status=jnp.asarray(RUNNING), steps=fine.steps)
         kept = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), fine, rejected)
         ended = coarse._replace(steps=now.steps + coarse.steps)

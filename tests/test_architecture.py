@@ -10,11 +10,14 @@ import re
 import statistics
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from equations import MODELS
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("replica", "equations", "solvers")
@@ -26,11 +29,71 @@ ALL_FILES = FILES + sorted(
 )
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-MAX_FILE, MAX_FUNCTION, MEDIAN_FILE = 400, 55, 150
+MAX_FILE, MEDIAN_FILE = 400, 160
+MAX_FUNCTION, MOST_FUNCTIONS = 60, 35
+MAX_LINE, MAX_FOLDER, MAX_LEVELS = 100, 13, 10
 ALLOWED = {
     "equations": {"sympy", "equations"},
     "solvers": {"jax", "numpy", "scipy", "optimistix", "diffrax", "solvers"},
 }
+ORDER = (
+    "ground",
+    "files",
+    "lowering",
+    "theories",
+    "models",
+    "solve",
+    "jobs",
+    "sweeps",
+    "linear_response",
+    "simulate",
+    "dynamics",
+    "phase",
+    "check",
+    "plots",
+    "cli",
+)
+"""Rooms of replica/: each imports from itself and from those before it."""
+ROOMS = {
+    "_guard": "ground",
+    "errors": "ground",
+    "inputs": "ground",
+    "precision": "ground",
+    "solution": "solve",
+    "show": "solve",
+    "__main__": "cli",
+}
+"""Files of replica/ that are not folders and share a room."""
+APPLICATIONS = (
+    "equations.models",
+    "equations.slr",
+    "equations.glm",
+    "solvers.attention",
+    "replica.simulate",
+    "replica.dynamics",
+    "replica.check",
+    "replica.plots.manifold",
+    "replica.plots.subspace",
+    "replica.demo",
+    "equations.quantities",
+)
+"""What may name a model or an overlap: everything else serves any model."""
+KINDS = (
+    "Quadrature",
+    "QuasiMonteCarlo",
+    "EmpiricalRisk",
+    "SphereFlow",
+    "GradientFlow",
+    "SaddlePoint",
+    "SampledSaddlePoint",
+    "Objective",
+    "TrainedPredictor",
+    "FlowOnSphere",
+    "DescentOfVectors",
+)
+"""Records of theories, and the objects that are made of them."""
+ASKED = ("path", "scrambled", "diagram")
+"""Attributes that say what kind something is, to be looked up in a table and not compared."""
 ONLY_IN = {"h5py": "replica.files.store", "matplotlib": "replica.plots.base"}
 
 
@@ -224,6 +287,172 @@ def test_the_median_file_is_short() -> None:
     assert statistics.median(map(lines, FILES)) <= MEDIAN_FILE
 
 
+def test_most_functions_are_shorter() -> None:
+    sizes = sorted(size for tree in TREES.values() for _, size in function_sizes(tree))
+    assert sizes[int(0.9 * len(sizes))] <= MOST_FUNCTIONS
+
+
+def test_lines_are_short() -> None:
+    wrong = [
+        f"{name_of(file)}:{number}"
+        for file in ALL_FILES
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line.partition("  # type: ")[0].partition("  # noqa")[0]) > MAX_LINE
+    ]
+    assert not wrong, f"more than {MAX_LINE} columns: {wrong}"
+
+
+def test_folders_are_small() -> None:
+    counts = Counter(file.parent for file in FILES if file.name != "__init__.py")
+    wrong = {name_of(folder): count for folder, count in counts.items() if count > MAX_FOLDER}
+    assert not wrong, f"more than {MAX_FOLDER} files: {wrong}"
+
+
+def room_of(module: str) -> str:
+    """The room of a module of replica/; of another package its folder."""
+    package, _, rest = module.partition(".")
+    first = rest.partition(".")[0]
+    if package != "replica":
+        folder = first if first and f"{package}.{first}" in PACKAGES_INSIDE else ""
+        return f"{package}.{folder}" if folder else package
+    return ROOMS.get(first, first)
+
+
+PACKAGES_INSIDE = {module_name(file) for file in FILES if file.name == "__init__.py"}
+
+
+def arrows() -> Iterator[tuple[str, str, str]]:
+    """(file and line, importing module, imported module) within the three packages."""
+    for file in FILES:
+        for line, name in imports_of(file):
+            target = edge(name, MODULES)
+            if target and target != module_name(file):
+                yield f"{name_of(file)}:{line}", module_name(file), target
+
+
+def test_rooms_import_downwards_only() -> None:
+    wrong = []
+    for where, source, target in arrows():
+        rooms = room_of(source), room_of(target)
+        faces = source == "replica" or target == "replica"
+        if faces or not all(room in ORDER for room in rooms):
+            continue
+        if ORDER.index(rooms[0]) < ORDER.index(rooms[1]):
+            wrong.append(f"{where}: {rooms[0]} imports {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_of_replica_has_its_place() -> None:
+    rooms = {room_of(m) for m in MODULES if m.startswith("replica.")}
+    assert rooms <= set(ORDER), sorted(rooms - set(ORDER))
+
+
+def levels(edges: dict[str, set[str]]) -> int:
+    """The length of the longest chain."""
+    depth: dict[str, int] = {}
+    for node in TopologicalSorter(edges).static_order():
+        depth[node] = 1 + max((depth[n] for n in edges.get(node, ())), default=0)
+    return max(depth.values())
+
+
+def test_rooms_stand_on_few_levels() -> None:
+    edges: dict[str, set[str]] = {}
+    for _, source, target in arrows():
+        a, b = room_of(source), room_of(target)
+        if a != b and "replica" not in (source, target):
+            edges.setdefault(a, set()).add(b)
+    inside = {a: {b for b in bs if b in ORDER} for a, bs in edges.items() if a in ORDER}
+    assert levels(inside) <= MAX_LEVELS + 2, levels(inside)
+
+
+def kind_tests(tree: ast.Module) -> list[int]:
+    """Lines that ask what kind of model or theory something is."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            named = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+            named |= {n.attr for n in ast.walk(node.args[1]) if isinstance(n, ast.Attribute)}
+            if named & set(KINDS):
+                found.append(node.lineno)
+        is_type = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "type"
+        if is_type and "theory" in ast.unparse(node):
+            found.append(node.lineno)
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", "") in ASKED:
+            found.append(node.lineno)
+    return found
+
+
+def test_only_theory_of_asks_what_kind_a_model_is() -> None:
+    wrong = [
+        f"{name_of(file)}:{line}"
+        for file, tree in TREES.items()
+        for line in kind_tests(tree)
+        if module_name(file) != "replica.theories"
+    ]
+    assert not wrong, wrong
+
+
+def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Strings that are no docstrings."""
+    words = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in words:
+            yield node.lineno, node.value
+
+
+def test_generic_rooms_name_no_model_and_no_overlap() -> None:
+    """Single letters and words of the language aside, which mean other things too."""
+    names = set(MODELS)
+    for spec in MODELS.values():
+        built = spec.build()
+        names |= {q.name for q in (*built.overlaps, *built.conjugates)}
+    names -= {"V", "q", "rho", "scale", "offset", "q_hat"}
+    wrong = [
+        f"{name_of(file)}:{line} names {text}"
+        for file, tree in TREES.items()
+        if not module_name(file).startswith(APPLICATIONS)
+        for line, text in literals(tree)
+        if text in names or any(f" {name} " in f" {text} " for name in names if "-" in name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def private_uses(tree: ast.Module) -> list[tuple[int, str]]:
+    """Names with a leading underscore that are not this file's own."""
+    kinds = (*FUNCTION, ast.ClassDef)
+    own = {n.name for n in ast.walk(tree) if isinstance(n, kinds)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            own.add(node.attr)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            found += [(node.lineno, a.name) for a in node.names if private(a.name)]
+        if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+            holder = getattr(node.value, "id", "")
+            if holder not in ("self", "cls"):
+                found.append((node.lineno, node.attr))
+    return found
+
+
+def private(name: str) -> bool:
+    """``_replace`` of named tuples, ``_print`` of SymPy's printers and ``os._exit`` are public but
+    for their names.
+    """
+    allowed = ("_replace", "_print", "_exit", "_fields")
+    return name.startswith("_") and not name.startswith("__") and name not in allowed
+
+
+def test_no_private_name_is_used_across_files() -> None:
+    wrong = [
+        f"{name_of(file)}:{line} {name}"
+        for file, tree in TREES.items()
+        if module_name(file) != "replica"
+        for line, name in private_uses(tree)
+    ]
+    assert not wrong, wrong
+
+
 def test_functions_are_short() -> None:
     wrong = {
         f"{name_of(file)}:{name}": size
@@ -330,4 +559,15 @@ def test_the_rules_catch_what_they_are_for() -> None:
     assert edge("solvers.a.b", {"solvers", "solvers.a"}) == "solvers.a"
     assert edge("numpy.linalg", {"solvers"}) == ""
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None
+    assert levels({"a": {"b"}, "b": {"c"}}) == 3
+    assert kind_tests(ast.parse("isinstance(m.theory, Quadrature)")) == [1]
+    assert kind_tests(ast.parse('if theory.diagram == "map":\n    pass')) == [1]
+    assert kind_tests(ast.parse("isinstance(a, int)")) == []
+    assert list(literals(ast.parse("'''doc'''\nx = 'q_k'"))) == [(2, "q_k")]
+    assert private_uses(ast.parse("from .a import _b\nc._d()\nself._e()")) == [(1, "_b"), (2, "_d")]
+    assert room_of("replica.theories.base") == "theories" and room_of("replica.errors") == "ground"
+    assert (
+        room_of("equations.slr.data") == "equations.slr"
+        and room_of("equations.model") == "equations"
+    )
     assert cycle({"a": {"b"}, "b": {"c"}}) is None

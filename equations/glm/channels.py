@@ -61,6 +61,10 @@ def output_term(
     variance, second : expressions
     support : (low, high), optional
         For a density without closed form: where the integral over y runs.
+
+    Returns
+    -------
+    expression
     """
     law = OMEGA, 0, Rounded(second - variance)
     width = Width(variance)

@@ -15,13 +15,29 @@ FIELD, STANDARD = sp.Symbol("h", real=True), sp.Symbol("g", real=True)
 def gaussian_term(q_hat: sp.Expr) -> sp.Expr:
     """E log Z of a N(0, 1) variable seen in Gaussian noise of precision q_hat: (q_hat - log(1 +
     q_hat))/2.
+
+    Parameters
+    ----------
+    q_hat : expression
+
+    Returns
+    -------
+    expression
     """
     return (q_hat - sp.log(1 + q_hat)) / 2
 
 
 def sign_term(q_hat: sp.Expr) -> sp.Expr:
-    """The same for a +-1 variable: E log 2cosh h - q_hat/2, h ~ N(q_hat, q_hat) (planted at +1 by
+    """E log Z of a +-1 variable: E log 2cosh h - q_hat/2, h ~ N(q_hat, q_hat) (planted at +1 by
     symmetry).
+
+    Parameters
+    ----------
+    q_hat : expression
+
+    Returns
+    -------
+    expression
     """
     return Average(sp.log(2) + LogCosh(FIELD), FIELD, q_hat, q_hat) - q_hat / 2
 
@@ -43,6 +59,16 @@ def mixture_error_term(prior: tuple[Component, ...], q_hat: sp.Expr) -> sp.Expr:
     component a, log sum_b w_b Z_b = log w_a Z_a + log(1 + sum_{b != a} w_b Z_b/(w_a Z_a)), of which
     the first term has a closed mean: what remains to be averaged is small where a is recognised, so
     that V is known to relative accuracy, however small.
+
+    Parameters
+    ----------
+    prior : tuple of Component
+        Weight, mean and variance of each part of the mixture.
+    q_hat : expression
+
+    Returns
+    -------
+    expression
     """
     strength = Rounded(q_hat)
     total = sp.S.Zero

@@ -74,6 +74,22 @@ from ..slr.laws import (
 )
 from ..theory import Quadrature, QuasiMonteCarlo
 
+DELTA = quantity(
+    "Delta",
+    open_low=True,
+    outside=(
+        "at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such as"
+        " 1e-6"
+    ),
+)
+SOURCES = (
+    f"{PAPER}, section 2 (their Delta^2 is our Delta)",
+    (
+        "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4):"
+        " free entropy of generalized linear models"
+    ),
+)
+
 
 def build(rule: str = "spiked", L: str | None = None, location: str | None = None) -> Model:
     """The model; ``rule`` is how the location is marked, ``L`` the text of a length law (None: the
@@ -91,21 +107,9 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
             " a length law"
         )
     alpha, q_k, q_v = (quantity(n) for n in ("alpha", "q_k", "q_v"))
-    delta = quantity(
-        "Delta",
-        open_low=True,
-        outside=(
-            "at Delta = 0 the free entropy is infinite at perfect recovery; take a small value such"
-            " as 1e-6"
-        ),
-    )
-    hats = (conjugate(q_k), conjugate(q_v))
-    parts = (
-        _spiked(q_k.symbol, q_v.symbol, delta.symbol, law, classes)
-        if rule == "spiked"
-        else _max(q_k.symbol, q_v.symbol, delta.symbol, law)
-    )
-    excess = 1 - q_v.symbol * parts.weight
+    hats, symbols = (conjugate(q_k), conjugate(q_v)), (q_k.symbol, q_v.symbol, DELTA.symbol)
+    parts = _spiked(*symbols, law, classes) if rule == "spiked" else _max(*symbols, law)
+    laws = {"L": L, "location": location}
 
     return Model(
         name="slr-bayes",
@@ -119,32 +123,14 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
         ),
         overlaps=(q_k, q_v),
         conjugates=hats,
-        controls=(alpha, *(() if law else (_length(classes),)), parts.strength, delta),
+        controls=(alpha, *(() if law else (_length(classes),)), parts.strength, DELTA),
         prior=sum((gaussian_term(h.symbol) for h in hats), sp.S.Zero),
         coupling=overlap_coupling((q_k, q_v), hats),
         channel=alpha.symbol * parts.psi_out,
-        observables={
-            "risk": Observable(excess + delta.symbol, "R", "y^2", "risk"),
-            "excess_risk": Observable(excess, r"R-\Delta", "y^2"),
-            "attention_mass": Observable(parts.weight, r"\mathbb{E}[s_\epsilon]"),
-            "population_bayes_risk": Observable(
-                1 + delta.symbol - parts.population_weight,
-                r"R_\mathrm{Bayes}(\alpha=\infty)",
-                "y^2",
-                "bayes_risk",
-            ),
-        },
+        observables=_observables(q_v.symbol, parts),
         starts={"uninformed": {"q_k": 0.0, "q_v": 0.0}, "informed": {"q_k": 1.0, "q_v": 1.0}},
-        options={"rule": rule}
-        | ({} if L is None else {"L": L})
-        | ({} if location is None else {"location": location}),
-        sources=(
-            f"{PAPER}, section 2 (their Delta^2 is our Delta)",
-            (
-                "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019), eq. (4):"
-                " free entropy of generalized linear models"
-            ),
-        ),
+        options={"rule": rule} | {name: text for name, text in laws.items() if text is not None},
+        sources=SOURCES,
         notes={
             "Exact?": (
                 "Bayes-optimal (Nishimori); the uninformed branch is what message passing reaches"
@@ -154,6 +140,18 @@ def build(rule: str = "spiked", L: str | None = None, location: str | None = Non
         theory=parts.theory,
         accuracy=parts.accuracy,
     )
+
+
+def _observables(q_v: sp.Symbol, parts: Parts) -> dict[str, Observable]:
+    """The risks, and the weight on the right token."""
+    excess, least = 1 - q_v * parts.weight, 1 + DELTA.symbol - parts.population_weight
+    limit = r"R_\mathrm{Bayes}(\alpha=\infty)"
+    return {
+        "risk": Observable(excess + DELTA.symbol, "R", "y^2", "risk"),
+        "excess_risk": Observable(excess, r"R-\Delta", "y^2"),
+        "attention_mass": Observable(parts.weight, r"\mathbb{E}[s_\epsilon]"),
+        "population_bayes_risk": Observable(least, limit, "y^2", "bayes_risk"),
+    }
 
 
 def _named(what: str, law: str | None) -> str:

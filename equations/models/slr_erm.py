@@ -98,6 +98,39 @@ def _quantities() -> dict[str, Quantity]:
     return overlaps
 
 
+OVERLAPS = _quantities()
+HATS = {name: conjugate(q) for name, q in OVERLAPS.items()}
+RIDGE = {
+    a: Quantity(f"lam_{a}", rf"\lambda_{a}", 0, open_low=True, meaning=f"{w} ridge strength")
+    for a, w in (("k", "key"), ("v", "value"))
+}
+Symbols = dict[str, sp.Symbol]
+
+
+def _title(activation: str, rule: str, L: str | None) -> str:
+    law = "" if L is None else f", L ~ {L}"
+    return f"Trained attention on single-location regression ({activation}, {rule}{law})"
+
+
+def _centres(x: Symbols) -> dict[str, sp.Expr]:
+    """omega_a of token l: what the teacher and chance say of a field."""
+    noise = {a: sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) for a in "kv"}
+    return {a: x[f"m_{a}"] * TEACHER[a][TOKEN] + noise[a] * XI[a][TOKEN] for a in "kv"}
+
+
+def _ridge_term(a: str, lam: sp.Expr) -> sp.Expr:
+    """The prior term of one trained vector."""
+    m_hat, q_hat, v_hat = (HATS[f"{n}_{a}"].symbol for n in "mqV")
+    return -(m_hat**2 / 2 + q_hat / 2) / (lam + v_hat)
+
+
+def _pairing(a: str) -> sp.Expr:
+    """The coupling of its overlaps and conjugates."""
+    m, q, v = (OVERLAPS[f"{n}_{a}"].symbol for n in "mqV")
+    m_hat, q_hat, v_hat = (HATS[f"{n}_{a}"].symbol for n in "mqV")
+    return (v * q_hat - q * v_hat) / 2 + m * m_hat
+
+
 def attention(act: Activation, chi: sp.Expr, count: sp.Expr, masked: bool = False) -> sp.Expr:
     """sigma(chi)_l, ``chi`` an expression in l; zero on absent tokens."""
     argument = TEMPERATURE.symbol * chi + (OFFSET.symbol if act.offset else 0)
@@ -108,6 +141,33 @@ def attention(act: Activation, chi: sp.Expr, count: sp.Expr, masked: bool = Fals
         exponent = phi.args[0] + sp.log(here)
         return sp.exp(exponent - LogSumExp(exponent, TOKEN, count))
     return here * phi / sp.Sum(here * phi, (TOKEN, 1, count))
+
+
+SETTING = (
+    "f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k, v"
+    " minimise\nsum_mu (y_mu - f(X_mu))^2/2 + lam_k |k|^2/2 + lam_v |v|^2/2 over N = alpha"
+    " D samples of the data of slr-bayes."
+)
+NOTES = {
+    "f and prox": (
+        "f_a[l] = (x_a[l] - omega_a[l])/V_a at the minimiser (prox) of the envelope; div_f"
+        " and response are its linear response"
+    ),
+    "Exact?": ("replica symmetric; expect simulations to agree where the replicon is below 1"),
+    "Accuracy": (
+        "quasi-Monte Carlo: twice the standard error over scrambles (the replicon's at"
+        " fixed overlaps)"
+    ),
+    "Limits": "L = 1 softmax: ridge regression",
+}
+
+SOURCES = (
+    "theory.md section 5 (derived for this project)",
+    (
+        "Statistical Advantage of Softmax Attention: Insights from Single-Location"
+        " Regression, arXiv 2509.21936, section 2"
+    ),
+)
 
 
 def build(
@@ -123,16 +183,9 @@ def build(
     law = None if L is None else read_law(L)
     count = LENGTH.symbol if law is None else sp.Integer(law[-1][0])
     every = (TOKEN, 1, count)
-    overlaps = _quantities()
-    x = {name: q.symbol for name, q in overlaps.items()}
-    conjugates = {name: conjugate(q) for name, q in overlaps.items()}
-    hat = {name: q.symbol for name, q in conjugates.items()}
-    alpha = quantity("alpha")
-    ridge = {
-        a: Quantity(f"lam_{a}", rf"\lambda_{a}", 0, open_low=True, meaning=f"{w} ridge strength")
-        for a, w in (("k", "key"), ("v", "value"))
-    }
-    lam = {a: q.symbol for a, q in ridge.items()}
+    x = {name: q.symbol for name, q in OVERLAPS.items()}
+    alpha, lam = quantity("alpha"), {a: q.symbol for a, q in RIDGE.items()}
+    length, offset = () if law else (LENGTH,), (OFFSET,) if act.offset else ()
     spike = quantity("nu", infinite=True) if rule == "max" else SPIKE
 
     def average(body: sp.Expr) -> sp.Expr:
@@ -146,60 +199,22 @@ def build(
             spike.symbol,
         )
 
-    omega = {
-        a: x[f"m_{a}"] * TEACHER[a][TOKEN] + sp.sqrt(x[f"q_{a}"] - x[f"m_{a}"] ** 2) * XI[a][TOKEN]
-        for a in "kv"
-    }
-
     def sigma(chi: sp.Expr) -> sp.Expr:
         return attention(act, chi, count, law is not None)
 
-    residual = (
-        TEACHER["v"][1]
-        + sp.sqrt(NOISE.symbol) * LABEL_NOISE
-        - sp.Sum(sigma(CHI[TOKEN]) * Z[TOKEN], every)
-    )
-    envelope = MoreauEnvelope(
-        residual**2 / 2,
-        TOKEN,
-        count,
-        [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")],
-    )
+    omega, label = _centres(x), TEACHER["v"][1] + sp.sqrt(NOISE.symbol) * LABEL_NOISE
+    residual = label - sp.Sum(sigma(CHI[TOKEN]) * Z[TOKEN], every)
+    fields = [(CHI, omega["k"], x["V_k"], "k"), (Z, omega["v"], x["V_v"], "v")]
+    envelope = MoreauEnvelope(residual**2 / 2, TOKEN, count, fields)
     return Model(
         name="slr-erm",
-        title=(
-            f"Trained attention on single-location regression ({activation},"
-            f" {rule}{'' if L is None else f', L ~ {L}'})"
-        ),
-        setting=(
-            "f(X) = sum_l sigma(chi)_l z_l, chi_l = X_l.k/sqrt(D), z_l = X_l.v/sqrt(D); k, v"
-            " minimise\nsum_mu (y_mu - f(X_mu))^2/2 + lam_k |k|^2/2 + lam_v |v|^2/2 over N = alpha"
-            " D samples of the data of slr-bayes."
-        ),
-        overlaps=tuple(overlaps.values()),
-        conjugates=tuple(conjugates.values()),
-        controls=(
-            alpha,
-            *(() if law else (LENGTH,)),
-            spike,
-            NOISE,
-            *ridge.values(),
-            TEMPERATURE,
-            *((OFFSET,) if act.offset else ()),
-        ),
-        prior=sp.Add(
-            *(
-                -(hat[f"m_{a}"] ** 2 / 2 + hat[f"q_{a}"] / 2) / (lam[a] + hat[f"V_{a}"])
-                for a in "kv"
-            )
-        ),
-        coupling=sp.Add(
-            *(
-                (x[f"V_{a}"] * hat[f"q_{a}"] - x[f"q_{a}"] * hat[f"V_{a}"]) / 2
-                + x[f"m_{a}"] * hat[f"m_{a}"]
-                for a in "kv"
-            )
-        ),
+        title=_title(activation, rule, L),
+        setting=SETTING,
+        overlaps=tuple(OVERLAPS.values()),
+        conjugates=tuple(HATS.values()),
+        controls=(alpha, *length, spike, NOISE, *RIDGE.values(), TEMPERATURE, *offset),
+        prior=sp.Add(*(_ridge_term(a, lam[a]) for a in "kv")),
+        coupling=sp.Add(*(_pairing(a) for a in "kv")),
         channel=alpha.symbol * average(envelope),
         best="smallest",
         observables=_observables(sigma(omega["k"]), every, average, envelope, x, lam, alpha.symbol),
@@ -213,31 +228,9 @@ def build(
         ),
         criteria=CRITERIA,
         accuracy=1e-2,
-        notes={
-            "f and prox": (
-                "f_a[l] = (x_a[l] - omega_a[l])/V_a at the minimiser (prox) of the envelope; div_f"
-                " and response are its linear response"
-            ),
-            "Exact?": (
-                "replica symmetric; expect simulations to agree where the replicon is below 1"
-            ),
-            "Accuracy": (
-                "quasi-Monte Carlo: twice the standard error over scrambles (the replicon's at"
-                " fixed overlaps)"
-            ),
-            "Limits": "L = 1 softmax: ridge regression",
-        },
-        sources=(
-            "theory.md section 5 (derived for this project)",
-            (
-                "Statistical Advantage of Softmax Attention: Insights from Single-Location"
-                " Regression, arXiv 2509.21936, section 2"
-            ),
-        ),
+        notes=NOTES,
+        sources=SOURCES,
     )
-
-
-Symbols = dict[str, sp.Symbol]
 
 
 def _observables(

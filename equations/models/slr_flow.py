@@ -144,6 +144,23 @@ def gram(teacher: tuple[sp.Expr, sp.Expr, sp.Expr]) -> Gram:
     )
 
 
+NOTES = {
+    "Flow": (
+        "dG/dt = -(H G + G H^T), G the Gram matrix of (k, v, k*, v*), H_ab = (1 + delta_ab)"
+        " dJ/dG_ab for a = k, v"
+    ),
+    "Exact?": "exact; where the cross terms vanish they stay zero",
+    "Accuracy": "1e-8 (elementwise), 1e-6 (softmax)",
+    "Limits": "linear ends at R - Delta = L(L-1)/(L^2 + nu(L-1))",
+}
+
+SOURCES = (
+    f"{PAPER}, section 2",
+    "theory.md sections 3 and 7 (derived for this project)",
+    "Marion et al., arXiv 2410.01537 (erf_odd, gamma2 = 1/2)",
+)
+
+
 def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     """The model of one ``activation`` and location ``rule``."""
     act = ACTIVATIONS[activation]
@@ -194,20 +211,8 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
             nodes={"gaussian": sp.Integer(100)} if act.normalised and rule == "spiked" else {},
         ),
         options={"activation": activation, "rule": rule},
-        notes={
-            "Flow": (
-                "dG/dt = -(H G + G H^T), G the Gram matrix of (k, v, k*, v*), H_ab = (1 + delta_ab)"
-                " dJ/dG_ab for a = k, v"
-            ),
-            "Exact?": "exact; where the cross terms vanish they stay zero",
-            "Accuracy": "1e-8 (elementwise), 1e-6 (softmax)",
-            "Limits": "linear ends at R - Delta = L(L-1)/(L^2 + nu(L-1))",
-        },
-        sources=(
-            f"{PAPER}, section 2",
-            "theory.md sections 3 and 7 (derived for this project)",
-            "Marion et al., arXiv 2410.01537 (erf_odd, gamma2 = 1/2)",
-        ),
+        notes=NOTES,
+        sources=SOURCES,
     )
 
 

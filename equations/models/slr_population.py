@@ -65,6 +65,18 @@ Moments = tuple[sp.Expr, sp.Expr]
 """E[sigma_eps] and E[sum_l sigma_l^2]."""
 
 
+NOTES = {
+    "Exact?": "exact for keys along k* and values along v*",
+    "Accuracy": "1e-7 or better",
+    "Limits": (
+        "linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax at c"
+        " = sqrt(nu): Bayes"
+    ),
+}
+
+SOURCES = (f"{PAPER}, sections 3 and 4 (their Delta^2 is our Delta)",)
+
+
 def build(activation: str = "softmax", rule: str = "spiked", L: str | None = None) -> Model:
     """The model of one ``activation`` (or "bayes") and location ``rule``; ``L`` is the text of a
     length law, or None for the control L.
@@ -123,15 +135,8 @@ def build(activation: str = "softmax", rule: str = "spiked", L: str | None = Non
             infinite_scale=strength.symbol > max_rule.LARGEST if limit else sp.false,
         ),
         options={"activation": activation, "rule": rule} | ({} if L is None else {"L": L}),
-        notes={
-            "Exact?": "exact for keys along k* and values along v*",
-            "Accuracy": "1e-7 or better",
-            "Limits": (
-                "linear: R - Delta = L(L-1)/(L^2 + nu(L-1)); linear_pure: L/(L + nu); softmax at c"
-                " = sqrt(nu): Bayes"
-            ),
-        },
-        sources=(f"{PAPER}, sections 3 and 4 (their Delta^2 is our Delta)",),
+        notes=NOTES,
+        sources=SOURCES,
     )
 
 

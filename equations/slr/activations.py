@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
-from sympy.core.function import AppliedUndef
-from sympy.parsing.sympy_parser import parse_expr
 
-from ..calculus.special_functions import LogCosh, Logistic, Softplus
+from ..calculus.special_functions import Logistic, Softplus
+from ..expression import read
+from ..numerals import shown
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ ACTIVATIONS = {
 
 
 CHI = sp.Symbol("chi", real=True)
-WORDS = {"chi": CHI, "softplus": Softplus, "sigmoid": Logistic, "logcosh": LogCosh}
-"""What an expression may use beside SymPy's own functions."""
+"""What an expression is a function of; ``expression`` says what it may contain."""
 
 
 def expression_option(value: Any) -> str | None:
@@ -63,42 +62,25 @@ def expression_option(value: Any) -> str | None:
     ValueError
         It cannot be read, or contains anything but chi.
     """
-    text = str(value)
+    text = str(value).strip()
     if text.isidentifier() and text != "chi":
         return None
-    return str(read_expression(text))
+    canonical = str(read_expression(text))
+    read_expression(canonical)  # a model is built from it, also on another machine
+    return canonical
 
 
 def read_expression(text: str) -> sp.Expr:
-    """phi(chi) from text."""
-    try:
-        expr = parse_expr(text, local_dict=dict(WORDS))
-    except (
-        Exception
-    ) as problem:  # parse_expr evaluates what it is given, and any exception can come out of it
-        raise ValueError(
-            f"cannot read the activation {text!r} ({problem}): write a SymPy expression in chi,"
-            " such as 1 + tanh(chi)"
-        ) from None
-    if not isinstance(expr, sp.Expr):
-        raise ValueError(
-            f"the activation {text!r} is not a number: write a SymPy expression in chi, such as 1 +"
-            " tanh(chi)"
-        )
-    expr = expr.subs(
-        {s: CHI for s in expr.free_symbols if s.name == "chi"}
-    )  # an expression made in Python has its own chi
-    strangers = sorted(
-        {str(s) for s in expr.free_symbols - {CHI}}
-        | {str(f.func) for f in expr.atoms(AppliedUndef)}
-    )
-    if strangers:
-        raise ValueError(
-            f"the activation {text!r} contains {', '.join(strangers)}: write it in chi alone (beta"
-            " and offset are controls)"
-        )
+    """phi(chi) from text, which is never executed.
+
+    Raises
+    ------
+    ValueError
+        As ``expression_option``.
+    """
+    expr = read(text, CHI, "the activation")
     if not expr.has(CHI):
-        raise ValueError(f"the activation {text!r} does not depend on chi")
+        raise ValueError(f"the activation {shown(text)} does not depend on chi")
     return expr
 
 

@@ -4,8 +4,8 @@ path.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -14,6 +14,7 @@ from ..dynamics import recovery
 from ..errors import InputError
 from ..models import resolve
 from ..simulate.subspace import Ascent, Paths, run
+from .base import Asked, Experiment, Log, experiment, option, silent
 from .report import Comparison, Report, compare, compare_share
 
 DEFAULT_D, DEFAULT_L = 200, 5000
@@ -23,9 +24,32 @@ FLOOR, FEWEST, MOST = 0.05, 200, 4000
 """Default number of steps: until the gradient's noise leaves 1 - rho^2 = FLOOR, within these
 bounds.
 """
+EARLY_TO_END = (1 - GAMMA) / (
+    (1 + EARLY) ** GAMMA * ((1 + EARLY) ** (1 - GAMMA) - EARLY ** (1 - GAMMA))
+)
+"""eta_K K/sum_k eta_k of these steps, for many of them."""
 BEYOND = 2.0
 """Default length of a run, in times at which the flow reaches 0.99."""
 PARTS = (0.125, 0.25, 0.5, 0.75, 1.0)
+"""When alignments are compared, as shares of the steps."""
+
+
+@dataclass(frozen=True)
+class AscentOptions:
+    """Runs, steps and how tokens are drawn."""
+
+    trials: int = option(30, "independent runs")
+    d: int | None = option(None, "dimension, as --set d=", shown=str(DEFAULT_D), control=True)
+    L: int | None = option(
+        None, "tokens per sequence, as --set L=", shown=str(DEFAULT_L), control=True
+    )
+    steps: int | None = option(None, "steps", shown="chosen by the theory")
+    batch: int = option(1, "sequences per step")
+    tokens: str = option(
+        "projected", "projected (exact in law, fast) or explicit (every coordinate)"
+    )
+    dtype: str = option("float32", "float32 or float64")
+    seed: int = option(0, "of the random numbers")
 
 
 def schedule(
@@ -53,48 +77,47 @@ def schedule(
     }
 
 
-EARLY_TO_END = (1 - GAMMA) / (
-    (1 + EARLY) ** GAMMA * ((1 + EARLY) ** (1 - GAMMA) - EARLY ** (1 - GAMMA))
-)
-"""eta_K K/sum_k eta_k of these steps, for many of them."""
+@experiment(recovery.MODEL)
+class SubspaceAscent(Experiment):
+    """Every run against the mean path from its own start."""
+
+    options: ClassVar[type] = AscentOptions
+
+    def prepare(self, asked: Asked, options: AscentOptions) -> Ascent:
+        """R = round(r L), and the theory is evaluated at R/L."""
+        _, values = resolve(asked.model, asked.given)
+        theta, r, beta = (values[name] for name in ("theta", "r", "beta"))
+        d, L = int(values.get("d") or DEFAULT_D), int(values.get("L") or DEFAULT_L)
+        resolve(recovery.MODEL, {"theta": theta, "r": r, "beta": beta, "d": d, "L": L})
+        draft = Ascent(
+            theta,
+            d,
+            L,
+            round(r * L),
+            1.0,
+            beta=beta,
+            trials=options.trials,
+            batch=options.batch,
+            tokens=options.tokens,
+            dtype=options.dtype,
+            seed=options.seed,
+        )
+        draft.checked()
+        if options.trials < 2:
+            raise InputError("a standard error needs at least 2 trials: use --trials 30")
+        steps = schedule(theta, draft.share, beta, d, L, options.batch, options.steps)
+        return replace(draft, **steps).checked()
+
+    def perform(self, prepared: Ascent, tell: Log = silent) -> Report:
+        tell(
+            f"{prepared.trials} trials of {prepared.steps} steps, {prepared.informative} of"
+            f" {prepared.L} tokens informative, d = {prepared.d}, {prepared.tokens} tokens,"
+            f" {prepared.dtype}: about {prepared.memory() / 1e6:.0f} MB"
+        )
+        return compare_ascent(prepared)
 
 
-def plan(
-    theta: float,
-    r: float,
-    beta: float = 1.0,
-    d: int | None = None,
-    L: int | None = None,
-    *,
-    trials: int = 30,
-    batch: int = 1,
-    steps: int | None = None,
-    **options: Any,
-) -> Ascent:
-    """A simulation of the model at these controls; R = round(r L), and the theory is evaluated at
-    R/L.
-    """
-    d, L = int(d or DEFAULT_D), int(L or DEFAULT_L)
-    resolve(recovery.MODEL, {"theta": theta, "r": r, "beta": beta, "d": d, "L": L})
-    informative = round(r * L)
-    draft = Ascent(
-        theta,
-        d,
-        L,
-        informative,
-        1.0,
-        beta=beta,
-        trials=trials,
-        batch=batch,
-        **{"tokens": "projected", **options},
-    )
-    draft.checked()
-    if trials < 2:
-        raise InputError("a standard error needs at least 2 trials: use --trials 30")
-    return replace(draft, **schedule(theta, draft.share, beta, d, L, batch, steps)).checked()
-
-
-def check(ascent: Ascent) -> tuple[Report, xr.Dataset]:
+def compare_ascent(ascent: Ascent) -> Report:
     """Run ``ascent`` and compare; the dataset holds every path, for storage and figures."""
     paths = run(ascent)
     limit = {"theta": ascent.theta, "r": ascent.share, "beta": ascent.beta}
@@ -106,9 +129,9 @@ def check(ascent: Ascent) -> tuple[Report, xr.Dataset]:
         tuple(_comparisons(ascent, paths, theory, limit)),
         _references(ascent, limit, finite),
     )
-    return report, _dataset(ascent, paths, theory, finite).merge(report.to_dataset()).assign_attrs(
-        report.to_dataset().attrs
-    )
+    rows = report.to_dataset()
+    dataset = _dataset(ascent, paths, theory, finite).merge(rows).assign_attrs(rows.attrs)
+    return replace(report, dataset=dataset)
 
 
 def _comparisons(
@@ -120,48 +143,28 @@ def _comparisons(
     rows = []
     for part in PARTS:
         k = round(part * ascent.steps)
-        rows.append(
-            compare(
-                f"|rho| at t = {ascent.times[k]:.3g}",
-                np.abs(paths.rho[:, k]),
-                np.abs(theory.rho[:, k]),
-                theory.error[:, k].mean(),
-            )
-        )
-    noise, other = (
-        1 - recovery.attention_mass(theory.rho[:, -2] + shift, **limit)
-        for shift in (0.0, theory.error[:, -2])
-    )
-    rows.append(
-        compare(
-            "attention on noise tokens",
-            paths.noise_mass[:, -1],
-            noise,
-            np.abs(noise - other).mean(),
-        )
-    )
-    rows.append(
-        compare_share(
-            "share of trials with rho > 0",
-            paths.rho[:, -1] > 0,
-            float(np.mean(theory.rho[:, -1] > 0)),
-        )
-    )
+        found, expected = np.abs(paths.rho[:, k]), np.abs(theory.rho[:, k])
+        when = f"|rho| at t = {ascent.times[k]:.3g}"
+        rows.append(compare(when, found, expected, theory.error[:, k].mean()))
+    before, error = theory.rho[:, -2], theory.error[:, -2]
+    noise = 1 - recovery.attention_mass(before + 0.0, **limit)
+    other = 1 - recovery.attention_mass(before + error, **limit)
+    mass = paths.noise_mass[:, -1]
+    rows.append(compare("attention on noise tokens", mass, noise, np.abs(noise - other).mean()))
+    positive = float(np.mean(theory.rho[:, -1] > 0))
+    rows.append(compare_share("share of trials with rho > 0", paths.rho[:, -1] > 0, positive))
     return rows
 
 
 def _references(
     ascent: Ascent, limit: dict[str, float], finite: dict[str, float]
 ) -> dict[str, float]:
-    ends = np.array([1.0])
+    recovered = recovery.attention_mass(np.array([1.0]), **limit)[0]
+    needed = recovery.recovery_time(ascent.d**-0.5, **finite).values
     return {
-        "attention on noise tokens at rho = 1": float(
-            1 - recovery.attention_mass(ends, **limit)[0]
-        ),
+        "attention on noise tokens at rho = 1": float(1 - recovered),
         "probability of +xi from a uniform start": recovery.sign_probability(**finite),
-        "time at which the flow reaches 0.99": float(
-            recovery.recovery_time(ascent.d**-0.5, **finite).values
-        ),
+        "time at which the flow reaches 0.99": float(needed),
         "final time": float(ascent.times[-1]),
         "memory of the simulation, MB": ascent.memory() / 1e6,
     }
@@ -171,20 +174,17 @@ def _dataset(
     ascent: Ascent, paths: Paths, theory: recovery.Path, finite: dict[str, float]
 ) -> xr.Dataset:
     flow = recovery.trajectory(paths.rho[:, 0], ascent.times, **finite).values.T
+    # Attention is measured before a step: there is none after the last.
     mass = np.concatenate([paths.noise_mass, np.full((ascent.trials, 1), np.nan)], axis=1)
     at = ("trial", "step")
-    return xr.Dataset(
-        {
-            "rho": (at, paths.rho, {"latex": r"\rho", "long_name": "simulated alignment q_k.xi"}),
-            "rho_theory": (at, theory.rho, {"long_name": "mean path from the same start"}),
-            "error_rho_theory": (
-                at,
-                theory.error,
-                {"long_name": "distance of the mean path from that at L = infinity"},
-            ),
-            "rho_flow": (at, flow, {"long_name": "flow from the same start"}),
-            "noise_mass": (at, mass, {"long_name": "attention on noise tokens before the step"}),
-            "time": ("step", ascent.times, {"latex": r"\sum\eta_k"}),
-        },
-        {"trial": np.arange(ascent.trials), "step": np.arange(ascent.steps + 1)},
-    )
+    distance = "distance of the mean path from that at L = infinity"
+    variables = {
+        "rho": (at, paths.rho, {"latex": r"\rho", "long_name": "simulated alignment q_k.xi"}),
+        "rho_theory": (at, theory.rho, {"long_name": "mean path from the same start"}),
+        "error_rho_theory": (at, theory.error, {"long_name": distance}),
+        "rho_flow": (at, flow, {"long_name": "flow from the same start"}),
+        "noise_mass": (at, mass, {"long_name": "attention on noise tokens before the step"}),
+        "time": ("step", ascent.times, {"latex": r"\sum\eta_k"}),
+    }
+    coords = {"trial": np.arange(ascent.trials), "step": np.arange(ascent.steps + 1)}
+    return xr.Dataset(variables, coords)

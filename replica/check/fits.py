@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -15,13 +15,24 @@ from ..inputs import nearest
 from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
 from ..precision import double_precision
-from ..simulate import data, erm, measure
+from ..simulate import erm, measure
 from ..simulate.attention import attention
 from ..solution import Branch, Solution
 from ..solve import solve
-from . import trials as trial_runs
+from .base import Asked, Log, experiment, option, silent
+from .location import LocationPlan
 from .report import Report
-from .trials import Log
+from .trials import (
+    TrialExperiment,
+    compare_trials,
+    read_trials,
+    run_trials,
+    seed_option,
+    sizes_option,
+    trials_dataset,
+    trials_option,
+    unconverged,
+)
 
 MODEL = "slr-erm"
 STARTS = ("random", "informed")
@@ -32,7 +43,18 @@ WORSE = 1e-7
 
 
 @dataclass(frozen=True)
-class Plan(trial_runs.Plan):
+class FitOptions:
+    """``start`` is random, informed, or best (both, the lowest objective counts)."""
+
+    sizes: str = sizes_option()
+    trials: int = trials_option()
+    method: str = option("lbfgs", "lbfgs, bfgs, newton-cg or gd")
+    start: str = option("best", "random, informed, best (the lower of both)")
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True)
+class FitPlan(LocationPlan):
     """Also the optimiser, and the starts of every trial (the lowest objective counts)."""
 
     method: str = "lbfgs"
@@ -46,90 +68,99 @@ class Plan(trial_runs.Plan):
         return self.values["lam_k"], self.values["lam_v"]
 
 
-def plan(given: dict[str, Any], method: str = "lbfgs", start: str = "best", **options: Any) -> Plan:
-    """From settings and options; ``start`` is random, informed, or best (both, the lowest objective
-    counts).
-    """
-    model, values = resolve(MODEL, given)
-    if method not in erm.METHODS:
-        raise InputError(f"there is no optimiser {method!r}: {nearest(method, erm.METHODS)}")
-    if start not in (*STARTS, "best"):
-        raise InputError(f"there is no start {start!r}: {nearest(start, (*STARTS, 'best'))}")
-    return Plan(
-        model, values, trial_runs.plan(**options), method, STARTS if start == "best" else (start,)
-    )
+class _Fitting:
+    """The compiled programs of a plan; a trial draws data and fits from every start."""
+
+    def __init__(self, plan: FitPlan) -> None:
+        sigma = attention(plan.model, plan.values, plan.tokens)
+        self.plan = plan
+        self.compiled, self.predict = erm.programs(sigma), measure.predictor(sigma)
+        with double_precision():
+            self.images = measure.symmetry(self.predict, plan.tokens)
+
+    def trial(self, D: int, rng: np.random.Generator) -> dict[str, list[float]]:
+        """What is measured, by name, one number a start."""
+        drawn = self.plan.draw(D, rng)
+        objective = erm.Objective(drawn, self.compiled, self.plan.ridge)
+        rows = [self.fit(objective, kind, rng) for kind in self.plan.starts]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def fit(
+        self, objective: erm.Objective, kind: str, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """From one start; the minimum is one of several images, the one along the teacher."""
+        drawn = objective.data
+        found = erm.minimise(objective, erm.start(kind, drawn, rng), self.plan.method)
+        k, v = self.images.aligned(drawn, found.k, found.v, self.plan.ridge)
+        return measure.overlaps(drawn, k, v) | {
+            "risk": self.plan.risk(rng, self.predict, drawn, k, v),
+            "training_loss": found.training_loss,
+            "energy": found.objective,
+            "gradient_norm": found.gradient_norm,
+            "steps": found.steps,
+            "ended": list(erm.Ended).index(found.status),
+        }
 
 
-def simulate(
-    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
+def simulate_fits(
+    plan: FitPlan, tell: Log = silent, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
-    sigma = attention(planned.model, planned.values, planned.tokens)
-    compiled, predict = erm.programs(sigma), measure.predictor(sigma)
+    fitting = _Fitting(plan)
     with double_precision():
-        images = measure.symmetry(predict, planned.tokens)
-
-        def fitted(objective: erm.Objective, kind: str, rng: data.GENERATOR) -> dict[str, float]:
-            drawn = objective.data
-            fit = erm.minimise(objective, erm.start(kind, drawn, rng), planned.method)
-            k, v = images.aligned(drawn, fit.k, fit.v, planned.ridge)
-            risk = planned.risk(rng, predict, drawn, k, v)
-            how = {
-                "gradient_norm": fit.gradient_norm,
-                "steps": fit.steps,
-                "ended": list(erm.Ended).index(fit.status),
-            }
-            return (
-                measure.overlaps(drawn, k, v)
-                | {"risk": risk, "training_loss": fit.training_loss, "energy": fit.objective}
-                | how
-            )
-
-        def trial(D: int, rng: data.GENERATOR) -> dict[str, list[float]]:
-            drawn = planned.draw(D, rng)
-            objective = erm.Objective(drawn, compiled, planned.ridge)
-            rows = [fitted(objective, kind, rng) for kind in planned.starts]
-            return {name: [row[name] for row in rows] for name in rows[0]}
-
-        return trial_runs.run(planned.trials, trial, tell, kept)
+        return run_trials(plan.trials, fitting.trial, tell, kept)
 
 
-def theory(planned: Plan) -> tuple[Solution, Branch]:
-    """Every branch, and the one of lowest energy."""
-    solution = solve(planned.model, **planned.values)
+def lowest_energy(plan: FitPlan) -> tuple[Solution, Branch]:
+    """Every branch of the theory, and the one of lowest energy."""
+    solution = solve(plan.model, **plan.values)
     if solution.best is None:
         raise SolveError(f"the theory has no solution here: {solution.branches[0].status.value}")
     return solution, solution.branches[solution.best]
 
 
-def check(
-    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
-) -> tuple[Report, xr.Dataset]:
-    """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
-    solution, branch = theory(planned)
-    tell("theory: done")
-    results = simulate(planned, tell, kept)
+@experiment(MODEL)
+class Fits(TrialExperiment):
+    """Independent fits against the branch of lowest energy."""
+
+    options: ClassVar[type] = FitOptions
+
+    def prepare(self, asked: Asked, options: FitOptions) -> FitPlan:
+        model, values = resolve(asked.model, asked.given)
+        method, start, every = options.method, options.start, (*STARTS, "best")
+        if method not in erm.METHODS:
+            raise InputError(f"there is no optimiser {method!r}: {nearest(method, erm.METHODS)}")
+        if start not in every:
+            raise InputError(f"there is no start {start!r}: {nearest(start, every)}")
+        trials = read_trials(options.sizes, options.trials, options.seed)
+        return FitPlan(model, values, trials, method, STARTS if start == "best" else (start,))
+
+    def perform(
+        self, prepared: FitPlan, tell: Log = silent, kept: TrialCheckpoint | None = None
+    ) -> Report:
+        prepared.announce(tell)
+        solution, branch = lowest_energy(prepared)
+        tell("theory: done")
+        results = simulate_fits(prepared, tell, kept)
+        best = _lowest(results)
+        report = Report(
+            MODEL,
+            prepared.settings(),
+            tuple(compare_trials(prepared, name, best[name], branch) for name in MEASURED),
+            _references(results, best, branch),
+            problems=unconverged(best["ended"], list(erm.Ended), "fits"),
+            reasons=_reasons(branch),
+        )
+        return replace(report, dataset=_dataset(prepared, results, solution, report))
+
+
+def _lowest(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Of the starts of each trial, the one that ended at the lowest objective."""
     lowest = results["energy"].argmin(axis=-1)[..., None]
-    best = {
+    return {
         name: np.take_along_axis(values, lowest, axis=-1)[..., 0]
         for name, values in results.items()
     }
-    expected = {**branch.overlaps, **branch.observables}
-    # The error of a sampled theory is twice its standard error.
-    rows = tuple(
-        trial_runs.compared(planned.trials, n, best[n], expected[n], branch.error[n] / 2)
-        for n in MEASURED
-    )
-    problems = trial_runs.unconverged(best["ended"], list(erm.Ended), "fits")
-    report = Report(
-        MODEL,
-        planned.settings(),
-        rows,
-        _references(results, best, branch),
-        problems=problems,
-        reasons=_reasons(branch),
-    )
-    return report, _dataset(planned, results, solution, report)
 
 
 def _references(
@@ -139,31 +170,27 @@ def _references(
         "share of fits that did not converge": float(np.mean(results["ended"] != 0)),
         "replicon of the theory": branch.observables["replicon"],
     }
-    for i, start in enumerate(STARTS if results["energy"].shape[-1] > 1 else ()):
-        found[f"share of {start} starts in a worse minimum"] = float(
-            np.mean(results["energy"][..., i] > best["energy"] + WORSE)
-        )
+    if results["energy"].shape[-1] < 2:
+        return found
+    for i, start in enumerate(STARTS):
+        worse = results["energy"][..., i] > best["energy"] + WORSE
+        found[f"share of {start} starts in a worse minimum"] = float(np.mean(worse))
     return found
 
 
 def _reasons(branch: Branch) -> tuple[str, ...]:
     if branch.status is Status.SUCCESSFUL:
         return ()
-    return (
-        (
-            f"the theory says why: {branch.status.value} (replicon"
-            f" {branch.observables['replicon']:.3g})"
-        ),
-    )
+    replicon = f"replicon {branch.observables['replicon']:.3g}"
+    return (f"the theory says why: {branch.status.value} ({replicon})",)
 
 
 def _dataset(
-    planned: Plan, results: dict[str, np.ndarray], solution: Solution, report: Report
+    plan: FitPlan, results: dict[str, np.ndarray], solution: Solution, report: Report
 ) -> xr.Dataset:
     labels = {
         "ended": {"flag_meanings": [e.value for e in erm.Ended]},
         "gradient_norm": {"long_name": "root mean square gradient per coordinate"},
     }
-    return trial_runs.to_dataset(
-        planned.trials, results, {"start": list(planned.starts)}, labels, report, solution
-    )
+    starts = {"start": list(plan.starts)}
+    return trials_dataset(plan.trials, results, starts, labels, report, solution)

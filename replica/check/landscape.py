@@ -16,10 +16,11 @@ import xarray as xr
 from ..errors import InputError
 from ..inputs import nearest
 from ..simulate import erm
-from ..solution import Solution
+from ..solution import Branch, Solution
 from ..solve import solve
 from . import fits, state_evolution
-from .trials import Log, plan
+from .base import EXPERIMENTS, Log, silent
+from .trials import read_trials
 
 MESSAGES = "message-passing"
 ALGORITHMS = (*erm.METHODS, MESSAGES)
@@ -43,16 +44,19 @@ def cosines_of(solution: Solution) -> dict[str, tuple[float, float]]:
     found = {}
     for branch in solution.branches:
         if branch.ok:
-            x = branch.overlaps
-            found[branch.start] = tuple(
-                float(_cosine(x.get(f"m_{a}", x[f"q_{a}"]), x[f"q_{a}"])) for a in "kv"
-            )
-    return found  # type: ignore[return-value]
+            found[branch.start] = (_branch_cosine(branch, "k"), _branch_cosine(branch, "v"))
+    return found
 
 
-def _cosine(m: Any, q: Any) -> Any:
+def _branch_cosine(branch: Branch, a: str) -> float:
+    q = branch.overlaps[f"q_{a}"]
+    return float(cosine(branch.overlaps.get(f"m_{a}", q), q))
+
+
+def cosine(m: Any, q: Any) -> Any:
     """m/sqrt(q), 0 at q = 0."""
-    return np.where(np.asarray(q) > 0, m / np.sqrt(np.where(np.asarray(q) > 0, q, 1.0)), 0.0)
+    positive = np.asarray(q) > 0
+    return np.where(positive, m / np.sqrt(np.where(positive, q, 1.0)), 0.0)
 
 
 def reached(
@@ -60,7 +64,7 @@ def reached(
     given: Mapping[str, Any],
     theory: Mapping[str, tuple[float, float]],
     within: float = WITHIN,
-    tell: Log = lambda _: None,
+    tell: Log = silent,
     **options: Any,
 ) -> xr.Dataset:
     """Run an algorithm from a blind and from an informed start, and say which of the branches each
@@ -87,12 +91,11 @@ def reached(
     """
     if algorithm not in ALGORITHMS:
         raise InputError(f"there is no algorithm {algorithm!r}: {nearest(algorithm, ALGORITHMS)}")
-    starts, results = (
-        _messages(dict(given), tell, options)
-        if algorithm == MESSAGES
-        else _fits(algorithm, dict(given), tell, options)
-    )
-    found = {f"cosine_{a}": _cosine(results[f"m_{a}"], results[f"q_{a}"]) for a in "kv"}
+    if algorithm == MESSAGES:
+        starts, results = _messages(given, tell, options)
+    else:
+        starts, results = _fits(algorithm, given, tell, options)
+    found = {f"cosine_{a}": cosine(results[f"m_{a}"], results[f"q_{a}"]) for a in "kv"}
     names, distance = _nearest(np.stack([found[c] for c in COSINES], axis=-1), theory, within)
     found |= {
         "risk": results["risk"],
@@ -102,28 +105,27 @@ def reached(
         "distance": distance,
     }
     variables = {name: (("start", "size", "trial"), values) for name, values in found.items()}
-    return xr.Dataset(
-        variables, {"start": starts, "size": list(plan(**options).sizes)}, {"algorithm": algorithm}
-    )
+    coords = {"start": starts, "size": list(read_trials(**options).sizes)}
+    return xr.Dataset(variables, coords, {"algorithm": algorithm})
 
 
 Runs = tuple[list[str], dict[str, np.ndarray]]
 """Names of the starts, and results over (start, size, trial)."""
 
 
-def _fits(method: str, given: dict[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
-    results = fits.simulate(fits.plan(given, method=method, **options), tell)
+def _fits(method: str, given: Mapping[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
+    plan = EXPERIMENTS[fits.MODEL].planned(given, method=method, **options)
+    results = fits.simulate_fits(plan, tell)
     return list(fits.STARTS), {name: np.moveaxis(values, -1, 0) for name, values in results.items()}
 
 
-def _messages(given: dict[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
-    runs = [
-        state_evolution.simulate(state_evolution.plan(given, start=start, **options), tell)
-        for start in state_evolution.STARTS
-    ]
-    return list(state_evolution.STARTS), {
-        name: np.stack([r[name] for r in runs]) for name in runs[0]
-    }
+def _messages(given: Mapping[str, Any], tell: Log, options: dict[str, Any]) -> Runs:
+    runs = []
+    for start in state_evolution.STARTS:
+        plan = EXPERIMENTS[state_evolution.MODEL].planned(given, start=start, **options)
+        runs.append(state_evolution.simulate_messages(plan, tell))
+    results = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
+    return list(state_evolution.STARTS), results
 
 
 def _nearest(
@@ -137,7 +139,8 @@ def _nearest(
     distances = np.linalg.norm(points[..., None, :] - np.array(list(theory.values())), axis=-1)
     best = distances.argmin(axis=-1)
     distance = np.take_along_axis(distances, best[..., None], axis=-1)[..., 0]
-    return np.where(distance <= within, np.array(list(theory))[best], NONE), distance
+    names = np.array(list(theory))[best]
+    return np.where(distance <= within, names, NONE), distance
 
 
 def counts(found: xr.Dataset, theory: Sequence[str]) -> list[dict[str, Any]]:
@@ -147,14 +150,20 @@ def counts(found: xr.Dataset, theory: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     for start in found["start"].values:
         for size in found["size"].values:
-            here = found.sel(start=start, size=size)
-            ended = {name: int((here["branch"] == name).sum()) for name in (*theory, NONE)}
-            middle = {name: float(here[name].median()) for name in (*COSINES, "risk", "distance")}
-            failed = int((~here["converged"]).sum())
-            rows.append(
-                {"algorithm": found.attrs["algorithm"], "start": str(start), "D": int(size)}
-                | ended
-                | {"unconverged": failed}
-                | middle
-            )
+            at = {
+                "algorithm": found.attrs["algorithm"],
+                "start": str(start),
+                "D": int(size),
+            }
+            rows.append(at | _counted(found.sel(start=start, size=size), theory))
     return rows
+
+
+def _counted(runs: xr.Dataset, theory: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name in (*theory, NONE):
+        row[name] = int((runs["branch"] == name).sum())
+    row["unconverged"] = int((~runs["converged"]).sum())
+    for name in (*COSINES, "risk", "distance"):
+        row[name] = float(runs[name].median())
+    return row

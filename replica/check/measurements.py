@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import xarray as xr
 
@@ -16,17 +18,24 @@ from equations import Model
 from solvers import Status
 
 from ..errors import InputError, SolveError
-from ..models import built as default
-from ..models import family, resolve
+from ..models import built, family, resolve
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
-from ..theories import theory_of
-from .report import Comparison, Report
-from .trials import Log
+from .base import Asked, Experiment, Log, experiment, option, silent
+from .report import Comparison, Report, standard_error_of
 
 ERROR = "error"
 """Columns of errors: this name, or the measured one's with _error."""
+Named = str | os.PathLike[str] | Model | None
+"""How a model is given; None: the table names it."""
+
+
+@dataclass(frozen=True)
+class MeasurementOptions:
+    """``start`` chooses the branch of the theory."""
+
+    start: str = option("best", "branch of the theory: a start of the model, or best")
 
 
 @dataclass(frozen=True)
@@ -40,8 +49,26 @@ class Row:
     values: dict[str, float]
     measured: dict[str, tuple[float, float]]
 
+    @property
+    def point(self) -> Any:
+        """Rows of one point share a solution."""
+        return id(self.model), tuple(self.values.items())
 
-def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file, the settings that they share, and the branch of the theory."""
+
+    path: Path
+    rows: list[Row]
+    given: Mapping[str, Any]
+    start: str
+
+
+# reading ------------------------------------------------------------------------------------------
+
+
+def read_table(path: Path, model: Named, given: Mapping[str, Any]) -> list[Row]:
     """The rows of a CSV file; the model (if None) is named in a column, and controls that are the
     same for all rows may come from ``given``.
 
@@ -71,60 +98,63 @@ def read(path: Path, model: str | None, given: dict[str, Any]) -> list[Row]:
     return [_row(path, number, line, model, given) for number, line in lines]
 
 
-def _model(path: Path, entries: dict[str, str], model: str | None) -> str:
-    named = entries.pop("model", model)
+def _model(path: Path, entries: dict[str, str], model: Named) -> str | os.PathLike[str] | Model:
+    """The model of a line, whose column of that name is taken out of ``entries``."""
+    asked = model.name if isinstance(model, Model) else model
+    named = entries.pop("model", asked)
     if named is None:
         raise InputError(
             f"which model? Name it, as in: replica check slr-erm --csv {path}, or in a column"
             " called model"
         )
-    if model is not None and named != model:
-        raise InputError(f"{path} has measurements of {named}, not of {model}")
+    if asked is not None and named != asked:
+        raise InputError(f"{path} has measurements of {named}, not of {asked}")
+    if isinstance(model, Model):
+        return model
     family(named)  # refuses an unknown one
     return named
 
 
 def _row(
-    path: Path, number: int, line: dict[Any, Any], model: str | None, given: dict[str, Any]
+    path: Path, number: int, line: dict[Any, Any], model: Named, given: Mapping[str, Any]
 ) -> Row:
     where = f"{path}, line {number}"
     if None in line or None in line.values():
         raise InputError(f"{where}: it has not as many entries as the first line has names")
     entries = {name.strip(): value.strip() for name, value in line.items()}
-    name = _model(path, entries, model)
-    built = default(name, {})[0]
-    measurable = [*(q.name for q in built.overlaps), *built.observables]
+    named = _model(path, entries, model)
+    default = built(named, {})[0]
+    measurable = [*(q.name for q in default.overlaps), *default.observables]
     found = [column for column in entries if column in measurable]
-    errors = [
-        column
-        for column in entries
-        if column == ERROR or column in [f"{m}_{ERROR}" for m in measurable]
-    ]
     if not found:
+        known = default.name if isinstance(named, Model) else named
         raise InputError(
             f"{path} has no measured quantity: name a column {', '.join(measurable[:6])} or another"
-            f" observable of {name}"
+            f" observable of {known}"
         )
+    named_errors = [ERROR, *(f"{name}_{ERROR}" for name in measurable)]
+    errors = [column for column in entries if column in named_errors]
+    settings = dict(given)
+    for column, value in entries.items():
+        if column not in found and column not in errors:
+            settings[column] = value
     try:
-        built, values = resolve(
-            name,
-            given
-            | {
-                column: value
-                for column, value in entries.items()
-                if column not in [*found, *errors]
-            },
-        )
+        chosen, values = resolve(named, settings)
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
-    measured = {}
-    for quantity in found:
-        column = next((c for c in (f"{quantity}_{ERROR}", ERROR) if c in errors), None)
-        error = _number(where, entries, column) if column else math.nan
-        if error <= 0:
-            raise InputError(f"{where}: the error {column} = {error:g} must be positive")
-        measured[quantity] = (_number(where, entries, quantity), error)
-    return Row(number, built, values, measured)
+    measured = {name: _measured(where, entries, name, errors) for name in found}
+    return Row(number, chosen, values, measured)
+
+
+def _measured(
+    where: str, entries: dict[str, str], name: str, errors: list[str]
+) -> tuple[float, float]:
+    """A value and its error: the quantity's own, else that of the line, else NaN."""
+    column = next((c for c in (f"{name}_{ERROR}", ERROR) if c in errors), None)
+    error = _number(where, entries, column) if column else math.nan
+    if error <= 0:
+        raise InputError(f"{where}: the error {column} = {error:g} must be positive")
+    return _number(where, entries, name), error
 
 
 def _number(where: str, entries: dict[str, str], column: str) -> float:
@@ -137,60 +167,82 @@ def _number(where: str, entries: dict[str, str], column: str) -> float:
     return value
 
 
-def check(
-    path: Path,
-    model: str | None,
-    given: dict[str, Any],
-    start: str = "best",
-    tell: Log = lambda _: None,
-) -> tuple[Report, xr.Dataset]:
-    """The rows of ``path`` against the theory at their controls, on the branch from ``start`` or
-    the one of best free energy.
-    """
-    rows = read(path, model, given)
-    solutions: dict[Any, Solution] = {}
-    for row in rows:
-        key = _key(row)
-        if key not in solutions:
-            solutions[key] = solve(row.model, **row.values)
-            tell(f"theory: {len(solutions)} of {len({_key(r) for r in rows})}")
-    branches = [branch_of(solutions[_key(row)], start, f"{path}, line {row.line}") for row in rows]
-    varying = [n for n in rows[0].values if len({row.values.get(n) for row in rows}) > 1]
-    comparisons, places = [], []
-    for row, branch in zip(rows, branches, strict=True):
-        expected, scale = (
-            {**branch.overlaps, **branch.observables},
-            1 / theory_of(row.model).error_in_sigmas,
+# comparing ----------------------------------------------------------------------------------------
+
+
+@experiment("csv")
+class Measurements(Experiment):
+    """The rows of a table against the theory at their controls."""
+
+    options: ClassVar[type] = MeasurementOptions
+    of_one_model: ClassVar[bool] = False
+    label: ClassVar[str] = "--csv"
+
+    def applies(self, asked: Asked) -> bool:
+        return asked.csv is not None
+
+    def prepare(self, asked: Asked, options: MeasurementOptions) -> Table:
+        path = Path(asked.csv)
+        return Table(path, read_table(path, asked.model, asked.given), asked.given, options.start)
+
+    def perform(self, prepared: Table, tell: Log = silent) -> Report:
+        branches = _branches(prepared, tell)
+        rows = prepared.rows
+        comparisons, places = [], []
+        for row, branch, where in zip(rows, branches, _places(rows), strict=True):
+            for name in row.measured:
+                comparisons.append(_comparison(row, branch, name, where))
+                places.append((name, row))
+        reasons = set()
+        for branch in branches:
+            if branch.status is not Status.SUCCESSFUL:
+                reasons.add(f"{branch.start}: {branch.status.value}")
+        report = Report(
+            rows[0].model.name,
+            _settings(prepared),
+            tuple(comparisons),
+            {},
+            reasons=tuple(sorted(reasons)),
         )
-        where = ", ".join(f"{n}={row.values[n]:g}" for n in varying) or f"line {row.line}"
-        for name, (value, error) in row.measured.items():
-            theory_error, classify = scale * branch.error[name], not math.isnan(error)
-            comparisons.append(
-                Comparison(
-                    f"{name} at {where}",
-                    expected[name],
-                    value,
-                    error,
-                    theory_error,
-                    classify=classify,
-                )
-            )
-            places.append((name, row))
-    reasons = {
-        f"{b.start}: {b.status.value}" for b in branches if b.status is not Status.SUCCESSFUL
-    }
-    report = Report(
-        rows[0].model.name,
-        _settings(path, given, start),
-        tuple(comparisons),
-        {},
-        reasons=tuple(sorted(reasons)),
+        return replace(report, dataset=_dataset(report, places, rows))
+
+
+def _branches(table: Table, tell: Log) -> list[Branch]:
+    """The theory of every row; rows of one point share a solution."""
+    solutions: dict[Any, Solution] = {}
+    points = len({row.point for row in table.rows})
+    for row in table.rows:
+        if row.point not in solutions:
+            solutions[row.point] = solve(row.model, **row.values)
+            tell(f"theory: {len(solutions)} of {points}")
+    found = []
+    for row in table.rows:
+        where = f"{table.path}, line {row.line}"
+        found.append(branch_of(solutions[row.point], table.start, where))
+    return found
+
+
+def _places(rows: list[Row]) -> list[str]:
+    """How each row is called: by the controls that vary, or by its line if none does."""
+    varying = []
+    for name in rows[0].values:
+        if len({row.values.get(name) for row in rows}) > 1:
+            varying.append(name)
+    if not varying:
+        return [f"line {row.line}" for row in rows]
+    return [", ".join(f"{name}={row.values[name]:g}" for name in varying) for row in rows]
+
+
+def _comparison(row: Row, branch: Branch, name: str, where: str) -> Comparison:
+    value, error = row.measured[name]
+    return Comparison(
+        f"{name} at {where}",
+        {**branch.overlaps, **branch.observables}[name],
+        value,
+        error,
+        standard_error_of(row.model, branch, name),
+        classify=not math.isnan(error),
     )
-    return report, _dataset(report, places, rows)
-
-
-def _key(row: Row) -> Any:
-    return id(row.model), tuple(row.values.items())
 
 
 def branch_of(solution: Solution, start: str, where: str) -> Branch:
@@ -208,18 +260,17 @@ def branch_of(solution: Solution, start: str, where: str) -> Branch:
     return branch
 
 
-def _settings(path: Path, given: dict[str, Any], start: str) -> dict[str, Any]:
-    return {k: str(v) for k, v in given.items()} | {"csv": str(path), "start": start}
+def _settings(table: Table) -> dict[str, Any]:
+    shared = {name: str(value) for name, value in table.given.items()}
+    return shared | {"csv": str(table.path), "start": table.start}
 
 
 def _dataset(report: Report, places: list[tuple[str, Row]], rows: list[Row]) -> xr.Dataset:
     """The comparisons with what was measured and where: ``quantity`` and ``at_<control>``."""
     labels = {q.name: {"latex": q.label, "long_name": q.meaning} for q in rows[0].model.controls}
     controls = [n for n in rows[0].values if all(n in row.values for row in rows)]
-    where = {
-        f"at_{n}": ("comparison", [row.values[n] for _, row in places], labels[n]) for n in controls
-    }
-    table = report.to_dataset().assign(
-        {"quantity": ("comparison", [name for name, _ in places])} | where
-    )
+    where: dict[str, Any] = {"quantity": ("comparison", [name for name, _ in places])}
+    for n in controls:
+        where[f"at_{n}"] = ("comparison", [row.values[n] for _, row in places], labels[n])
+    table = report.to_dataset().assign(where)
     return table.assign_attrs(metadata(rows[0].model, rows[0].values) | table.attrs)

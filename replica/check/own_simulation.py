@@ -5,98 +5,128 @@ generator)`` in its file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
-import xarray as xr
 
 from equations import Model, Source
 
 from ..errors import InputError
-from ..inputs import nearest, printable
+from ..inputs import nearest
 from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
-from ..own_model import named, simulation
+from ..models.own_model import is_file, named, simulation
+from ..solution import Solution
 from ..solve import solve
-from . import trials as trial_runs
+from .base import Asked, Log, experiment, option, silent
 from .measurements import branch_of
 from .report import Report
-from .trials import Log, Trials
+from .trials import (
+    TrialExperiment,
+    TrialPlan,
+    compare_trials,
+    read_trials,
+    run_trials,
+    seed_option,
+    sizes_option,
+    trials_dataset,
+    trials_option,
+)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A model with its file and controls, the sizes and trials, and the branch of the theory."""
+class SimulationOptions:
+    """``start`` chooses the branch of the theory."""
 
-    model: Model
+    sizes: str = sizes_option()
+    trials: int = trials_option()
+    start: str = option("best", "branch of the theory: a start of the model, or best")
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True)
+class SimulationPlan(TrialPlan):
+    """Also the user's function, the file it is in, and the branch of the theory."""
+
     source: Source
-    values: dict[str, float]
-    trials: Trials
     simulate: Callable[..., Any]
     start: str
 
+    def how(self) -> dict[str, Any]:
+        return {"start": self.start}
 
-def plan(name: str, given: Mapping[str, Any], start: str = "best", **how: Any) -> Plan:
-    """From what a user gives."""
-    model, values = resolve(name, given)
-    source = model.source
-    simulate = None if source is None else simulation(source)
-    if source is None or not callable(simulate):
-        raise InputError(
-            f"{name} has no simulate(): add simulate(controls, D, generator), which returns"
-            " {overlap or observable: number}, or give your own measurements with --csv FILE"
+
+@experiment("file")
+class OwnSimulation(TrialExperiment):
+    """The function of the user's file against the chosen branch."""
+
+    options: ClassVar[type] = SimulationOptions
+    of_one_model: ClassVar[bool] = False
+    label: ClassVar[str] = "your own .py"
+
+    def applies(self, asked: Asked) -> bool:
+        if asked.csv is not None:
+            return False
+        if isinstance(asked.model, Model):
+            return asked.model.source is not None
+        return is_file(asked.model)
+
+    def prepare(self, asked: Asked, options: SimulationOptions) -> SimulationPlan:
+        model, values = resolve(asked.model, asked.given)
+        source = model.source
+        simulate = None if source is None else simulation(source)
+        if source is None or not callable(simulate):
+            raise InputError(
+                f"{asked.name} has no simulate(): add simulate(controls, D, generator), which"
+                " returns {overlap or observable: number}, or give your own measurements with"
+                " --csv FILE"
+            )
+        trials = read_trials(options.sizes, options.trials, options.seed)
+        return SimulationPlan(model, values, trials, source, simulate, options.start)
+
+    def perform(
+        self, prepared: SimulationPlan, tell: Log = silent, kept: TrialCheckpoint | None = None
+    ) -> Report:
+        solution = solve(prepared.model, **prepared.values)
+        branch = branch_of(solution, prepared.start, prepared.source.file)
+        tell("theory: done")
+        expected = {**branch.overlaps, **branch.observables}
+        results = run_trials(
+            prepared.trials, lambda D, rng: _checked_trial(prepared, D, rng, expected), tell, kept
         )
-    return Plan(model, source, values, trial_runs.plan(**how), simulate, start)
+        report = Report(
+            prepared.model.name,
+            prepared.settings(),
+            tuple(compare_trials(prepared, n, values, branch) for n, values in results.items()),
+            {},
+            problems=_problems(results),
+            reasons=_reasons(solution),
+        )
+        dataset = trials_dataset(prepared.trials, results, {}, {}, report, solution)
+        return replace(report, dataset=dataset)
 
 
-def what(planned: Plan) -> dict[str, Any]:
-    """What is run."""
-    runs = {
-        "D": list(planned.trials.sizes),
-        "trials": planned.trials.trials,
-        "seed": planned.trials.seed,
-        "start": planned.start,
-    }
-    return dict(planned.model.options) | printable(planned.values) | runs
+def _problems(results: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    lost = [name for name, values in results.items() if not np.all(np.isfinite(values))]
+    if not lost:
+        return ()
+    return (f"simulate() returned numbers that are not finite for {', '.join(lost)}",)
 
 
-def check(
-    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
-) -> tuple[Report, xr.Dataset]:
-    """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
-    model = planned.model
-    solution = solve(model, **planned.values)
-    branch = branch_of(solution, planned.start, planned.source.file)
-    tell("theory: done")
-    expected = {**branch.overlaps, **branch.observables}
-    results = trial_runs.run(
-        planned.trials, lambda D, rng: _trial(planned, D, rng, expected), tell, kept
-    )
-    rows = tuple(
-        trial_runs.compared(planned.trials, n, values, expected[n], branch.error[n])
-        for n, values in results.items()
-    )
-    lost = [n for n, values in results.items() if not np.all(np.isfinite(values))]
-    problems = (
-        (f"simulate() returned numbers that are not finite for {', '.join(lost)}",) if lost else ()
-    )
-    reasons = (
-        ("there are several branches here: choose one with --start",)
-        if len(solution.branches) > 1
-        else ()
-    )
-    report = Report(model.name, what(planned), rows, {}, problems=problems, reasons=reasons)
-    return report, trial_runs.to_dataset(planned.trials, results, {}, {}, report, solution)
+def _reasons(solution: Solution) -> tuple[str, ...]:
+    if len(solution.branches) < 2:
+        return ()
+    return ("there are several branches here: choose one with --start",)
 
 
-def _trial(
-    planned: Plan, D: int, rng: np.random.Generator, expected: Mapping[str, float]
+def _checked_trial(
+    plan: SimulationPlan, D: int, rng: np.random.Generator, expected: Mapping[str, float]
 ) -> dict[str, float]:
-    """One call of the user's function, checked."""
-    file = planned.source.file
-    with named(planned.source):
-        found = planned.simulate(dict(planned.values), D, rng)
+    """One call of the user's function: numbers by names that the theory has."""
+    file = plan.source.file
+    with named(plan.source):
+        found = plan.simulate(dict(plan.values), D, rng)
     if not isinstance(found, Mapping) or not found:
         raise InputError(
             f"{file}: simulate() returned {type(found).__name__}: it must return a dict {{overlap"
@@ -107,7 +137,7 @@ def _trial(
             known = nearest(str(name), expected)
             raise InputError(
                 f"{file}: simulate() returned {name!r}, which is no overlap or observable of"
-                f" {planned.model.name}: {known}"
+                f" {plan.model.name}: {known}"
             )
     try:
         return {name: float(value) for name, value in found.items()}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from rich.table import Table
+
+from equations import Model
+
+from ..theories import Branch, theory_of
 
 LIMIT = 4.0
 """|z| above which theory and simulation disagree."""
@@ -49,11 +53,9 @@ class Comparison:
     @property
     def final(self) -> tuple[float, float]:
         """What is held against the theory, and its error."""
-        return (
-            (self.mean, self.standard_error)
-            if len(self.sizes) < 2
-            else (self.extrapolated, self.extrapolated_error)
-        )
+        if len(self.sizes) < 2:
+            return self.mean, self.standard_error
+        return self.extrapolated, self.extrapolated_error
 
     @property
     def residual(self) -> float:
@@ -65,17 +67,23 @@ class Comparison:
         gap, spread = self.residual, float(np.hypot(self.final[1], self.theory_error))
         if spread > 0 or np.isnan(spread):
             return gap / spread
-        return (
-            0.0
-            if gap == 0
-            else float(np.copysign(np.inf, gap))
-            if np.isfinite(gap)
-            else float("nan")
-        )
+        # Without any spread a gap is infinitely significant, and no gap is agreement.
+        if not np.isfinite(gap):
+            return NAN
+        return 0.0 if gap == 0 else float(np.copysign(np.inf, gap))
 
     def agrees(self, limit: float = LIMIT) -> bool:
         """|z| <= limit; False for NaN. Without an error anything finite."""
-        return bool(np.isfinite(self.residual)) if not self.classify else abs(self.z) <= limit
+        if not self.classify:
+            return bool(np.isfinite(self.residual))
+        return abs(self.z) <= limit
+
+
+def standard_error_of(model: Model, branch: Branch, name: str) -> float:
+    """One standard error of the theory, which z adds to that of the simulation; the whole error
+    where it is a bound.
+    """
+    return branch.error[name] / theory_of(model).error_in_sigmas
 
 
 def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> Comparison:
@@ -84,11 +92,9 @@ def compare(name: str, samples: Any, theory: Any, theory_error: float = 0.0) -> 
     """
     samples = np.asarray(samples, dtype=float)
     expected = np.broadcast_to(np.asarray(theory, dtype=float), samples.shape)
-    error = (
-        float(np.std(samples - expected, ddof=1) / np.sqrt(samples.size))
-        if samples.size > 1
-        else float("nan")
-    )
+    error = NAN
+    if samples.size > 1:
+        error = float(np.std(samples - expected, ddof=1) / np.sqrt(samples.size))
     return Comparison(
         name, float(expected.mean()), float(samples.mean()), error, float(theory_error)
     )
@@ -103,10 +109,10 @@ def compare_sizes(
     With one size there is no extrapolation, and z holds its mean against the theory, finite-size
     effect included.
     """
-    rows = sorted(
-        (d, *(getattr(compare(name, values, 0.0), c) for c in ("mean", "standard_error")))
-        for d, values in samples.items()
-    )
+    rows = []
+    for d, values in sorted(samples.items()):
+        at_size = compare(name, values, 0.0)
+        rows.append((d, at_size.mean, at_size.standard_error))
     value, error = intercept(*np.array(rows).T) if len(rows) > 1 else (NAN, NAN)
     _, mean, standard_error = rows[-1]
     return Comparison(
@@ -143,9 +149,21 @@ class Report:
     """The comparisons of one run, what was run, and reference values that take no part in the
     verdict.
 
-    ``problems`` are sentences about what went wrong while computing either side: with one of them
-    there is no agreement. ``reasons`` say why theory and simulation may differ, and are quoted when
-    they do.
+    Attributes
+    ----------
+    model : str
+    settings : dict
+        What was run.
+    comparisons : tuple of Comparison
+    references : dict of name -> float
+    limit : float
+        |z| above which theory and simulation disagree.
+    problems : tuple of str
+        What went wrong while computing either side: with one of them there is no agreement.
+    reasons : tuple of str
+        Why theory and simulation may differ: quoted when they do.
+    dataset : xarray.Dataset or None
+        What is stored: the comparisons, and every trial of the simulation.
     """
 
     model: str
@@ -155,6 +173,7 @@ class Report:
     limit: float = LIMIT
     problems: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    dataset: xr.Dataset | None = field(default=None, compare=False, repr=False)
 
     @property
     def agrees(self) -> bool:
@@ -167,21 +186,9 @@ class Report:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        wrong = [c.name for c in self.comparisons if not c.agrees(self.limit)]
         if self.agrees:
-            blind = [c for c in self.comparisons if not c.classify]
-            agree = (
-                f"theory and simulation agree: all |z| <= {self.limit:g}"
-                if len(blind) < len(self.comparisons)
-                else "no verdict"
-            )
-            if not blind:
-                return agree
-            worst = max(blind, key=lambda c: abs(c.residual))
-            return (
-                f"{agree}; {len(blind)} values came without error, their largest residual is"
-                f" {worst.residual:+.3g} ({worst.name})"
-            )
+            return self._agreement()
+        wrong = [c.name for c in self.comparisons if not c.agrees(self.limit)]
         if self.problems and not wrong:
             return f"no verdict, although all |z| <= {self.limit:g}: {'; '.join(self.problems)}"
         because = "".join(f"; {reason}" for reason in (*self.problems, *self.reasons))
@@ -190,36 +197,35 @@ class Report:
             f" {', '.join(wrong) or 'nothing was compared'}{because}"
         )
 
+    def _agreement(self) -> str:
+        """The verdict where nothing disagrees: what came without error is only listed."""
+        blind = [c for c in self.comparisons if not c.classify]
+        agree = f"theory and simulation agree: all |z| <= {self.limit:g}"
+        if not blind:
+            return agree
+        if len(blind) == len(self.comparisons):
+            agree = "no verdict"
+        worst = max(blind, key=lambda c: abs(c.residual))
+        return (
+            f"{agree}; {len(blind)} values came without error, their largest residual is"
+            f" {worst.residual:+.3g} ({worst.name})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica check --json`` prints (infinite or undefined numbers as
         null).
         """
-
-        def number(value: float) -> float | None:
-            return value if np.isfinite(value) else None
-
-        def by_size(c: Comparison) -> dict[str, Any]:
-            return (
-                {"sizes": [{"D": d, "mean": m, "standard_error": number(e)} for d, m, e in c.sizes]}
-                if c.sizes
-                else {}
-            )
-
-        rows = [
-            {"name": c.name}
-            | {column: number(getattr(c, column)) for column in COLUMNS}
-            | by_size(c)
-            for c in self.comparisons
-        ]
-        references = {k: number(v) for k, v in self.references.items()}
-        summary = {"limit": self.limit, "agrees": self.agrees, "verdict": self.verdict}
-        summary |= {"problems": list(self.problems), "reasons": list(self.reasons)}
         return {
             "model": self.model,
             "settings": self.settings,
-            "comparisons": rows,
-            "references": references,
-        } | summary
+            "comparisons": [_row(c) for c in self.comparisons],
+            "references": {name: _number(value) for name, value in self.references.items()},
+            "limit": self.limit,
+            "agrees": self.agrees,
+            "verdict": self.verdict,
+            "problems": list(self.problems),
+            "reasons": list(self.reasons),
+        }
 
     def table(self) -> Table:
         """For the terminal."""
@@ -233,14 +239,15 @@ class Report:
             title=f"{self.model}: theory against simulation",
         )
         for c in self.comparisons:
-            pairs = (
-                (c.theory, c.theory_error),
-                (c.mean, c.standard_error),
-                (c.extrapolated, c.extrapolated_error),
-            )
-            cells = [f"{value:.5g} +- {error:.1g}" for value, error in pairs]
+            last = f"{c.residual:+.2g}"
+            if wide:
+                last = _with_error(c.extrapolated, c.extrapolated_error)
             table.add_row(
-                c.name, *(cells if wide else [*cells[:2], f"{c.residual:+.2g}"]), f"{c.z:+.2f}"
+                c.name,
+                _with_error(c.theory, c.theory_error),
+                _with_error(c.mean, c.standard_error),
+                last,
+                f"{c.z:+.2f}",
             )
         return table
 
@@ -252,9 +259,9 @@ class Report:
         """The comparisons along a dimension ``comparison``, to be merged with the trajectories and
         stored.
         """
-        variables = {
-            name: ("comparison", [getattr(c, name) for c in self.comparisons]) for name in COLUMNS
-        }
+        variables = {}
+        for name in COLUMNS:
+            variables[name] = ("comparison", [getattr(c, name) for c in self.comparisons])
         attrs = {
             "kind": "check",
             "model": self.model,
@@ -264,3 +271,22 @@ class Report:
         }
         attrs |= {"references": self.references, "verdict": self.verdict}
         return xr.Dataset(variables, {"comparison": [c.name for c in self.comparisons]}, attrs)
+
+
+def _number(value: float) -> float | None:
+    """For JSON, which has neither inf nor nan."""
+    return value if np.isfinite(value) else None
+
+
+def _row(c: Comparison) -> dict[str, Any]:
+    """A comparison in JSON."""
+    row: dict[str, Any] = {"name": c.name}
+    for column in COLUMNS:
+        row[column] = _number(getattr(c, column))
+    if c.sizes:
+        row["sizes"] = [{"D": d, "mean": m, "standard_error": _number(e)} for d, m, e in c.sizes]
+    return row
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.5g} +- {error:.1g}"

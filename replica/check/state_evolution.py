@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from equations import Model
 
@@ -22,9 +21,20 @@ from ..simulate.posterior import Posterior, posterior
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..theories import theory_of
-from . import trials as trial_runs
+from .base import Asked, Log, experiment, option, silent
+from .location import LocationPlan
 from .report import Report
-from .trials import Log
+from .trials import (
+    TrialExperiment,
+    compare_trials,
+    read_trials,
+    run_trials,
+    seed_option,
+    sizes_option,
+    trials_dataset,
+    trials_option,
+    unconverged,
+)
 
 MODEL = "slr-bayes"
 STARTS = ("uninformed", "informed")
@@ -35,7 +45,19 @@ PAIRS = {"m_k": "q_k", "q_k": "q_k", "m_v": "q_v", "q_v": "q_v", "risk": "risk"}
 
 
 @dataclass(frozen=True)
-class Plan(trial_runs.Plan):
+class MessageOptions:
+    """How messages are started, damped and ended."""
+
+    sizes: str = sizes_option()
+    trials: int = trials_option()
+    start: str = option("uninformed", "uninformed, informed")
+    damping: float = option(message_passing.DAMPING, "weight on the old messages")
+    steps: int = option(message_passing.MAX_STEPS, "largest number of steps")
+    seed: int = seed_option()
+
+
+@dataclass(frozen=True)
+class MessagePlan(LocationPlan):
     """Also how messages are started and damped."""
 
     start: str = "uninformed"
@@ -46,54 +68,30 @@ class Plan(trial_runs.Plan):
         return {"start": self.start, "damping": self.damping, "steps": self.steps}
 
     def passed(self, drawn: data.Data, known: Posterior) -> message_passing.Messages:
+        """The messages of one data set, at their end."""
         return message_passing.run(drawn, known, self.start, self.damping, self.steps)
 
 
-def plan(
-    given: dict[str, Any],
-    start: str = "uninformed",
-    damping: float = message_passing.DAMPING,
-    steps: int | None = None,
-    **options: Any,
-) -> Plan:
-    """From settings and options."""
-    model, values = resolve(MODEL, given)
-    if "location" in model.options:
-        raise InputError(
-            "message passing is there for a uniform location only so far: leave location out"
-        )
-    if start not in STARTS:
-        raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
-    if not 0 <= damping < 1:
-        raise InputError(f"damping = {damping:g} must be at least 0 and less than 1")
-    steps = message_passing.MAX_STEPS if steps is None else steps
-    if steps < 1:
-        raise InputError(f"steps = {steps} must be at least 1")
-    return Plan(model, values, trial_runs.plan(**options), start, damping, steps)
-
-
-def simulate(
-    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
+def simulate_messages(
+    plan: MessagePlan, tell: Log = silent, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """All trials, shape (sizes, trials)."""
     endings = list(message_passing.Settled)
     with double_precision():
-        known = posterior(planned.model, planned.values)
+        known = posterior(plan.model, plan.values)
 
-        def trial(D: int, rng: data.GENERATOR) -> dict[str, float]:
-            drawn = planned.draw(D, rng)
-            found = planned.passed(drawn, known)
-            risk = planned.risk(
-                rng, partial(_predicted, known, found.V[0]), drawn, found.k, found.v
-            )
-            how = {
+        def trial(D: int, rng: np.random.Generator) -> dict[str, float]:
+            drawn = plan.draw(D, rng)
+            found = plan.passed(drawn, known)
+            predict = partial(_predicted, known, found.V[0])
+            return measure.overlaps(drawn, found.k, found.v) | {
+                "risk": plan.risk(rng, predict, drawn, found.k, found.v),
                 "steps": found.steps,
                 "change": found.change,
                 "ended": endings.index(found.status),
             }
-            return measure.overlaps(drawn, found.k, found.v) | {"risk": risk} | how
 
-        return trial_runs.run(planned.trials, trial, tell, kept)
+        return run_trials(plan.trials, trial, tell, kept)
 
 
 def _predicted(
@@ -117,53 +115,67 @@ def state_evolution(
     return dict(zip(names, np.array(path).T, strict=True))
 
 
-def theory(planned: Plan) -> tuple[Solution, Branch]:
-    """Every branch, and the one that message passing from ``planned.start`` follows."""
-    solution = solve(planned.model, **planned.values)
-    branch = solution.branch(planned.start)
+def followed_branch(plan: MessagePlan) -> tuple[Solution, Branch]:
+    """Every branch of the theory, and the one that message passing from ``plan.start`` follows."""
+    solution = solve(plan.model, **plan.values)
+    branch = solution.branch(plan.start)
     if not branch.ok:
         raise SolveError(
-            f"the theory has no solution from the {planned.start} start: {branch.status.value}"
+            f"the theory has no solution from the {plan.start} start: {branch.status.value}"
         )
     return solution, branch
 
 
-def check(
-    planned: Plan, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
-) -> tuple[Report, xr.Dataset]:
-    """Theory, simulation, and their comparison; the dataset holds every trial and the theory."""
-    solution, branch = theory(planned)
-    tell("theory: done")
-    results = simulate(planned, tell, kept)
-    expected = {**branch.overlaps, **branch.observables}
-    rows = tuple(
-        trial_runs.compared(planned.trials, n, results[n], expected[of], branch.error[of])
-        for n, of in PAIRS.items()
-    )
-    problems = trial_runs.unconverged(results["ended"], list(message_passing.Settled), "runs")
-    missed = float(np.mean(results["ended"] != 0))
-    references = {
-        "share of runs that did not converge": missed,
-        "mean number of steps": float(results["steps"].mean()),
-    }
-    report = Report(
-        MODEL,
-        planned.settings(),
-        rows,
-        references,
-        problems=problems,
-        reasons=_reasons(solution, branch),
-    )
-    labels = {"ended": {"flag_meanings": [s.value for s in message_passing.Settled]}}
-    return report, trial_runs.to_dataset(planned.trials, results, {}, labels, report, solution)
+@experiment(MODEL)
+class MessagePassing(TrialExperiment):
+    """Message passing against the branch that state evolution leads to from the same start."""
+
+    options: ClassVar[type] = MessageOptions
+
+    def prepare(self, asked: Asked, options: MessageOptions) -> MessagePlan:
+        model, values = resolve(asked.model, asked.given)
+        start, damping, steps = options.start, options.damping, options.steps
+        if "location" in model.options:
+            raise InputError(
+                "message passing is there for a uniform location only so far: leave location out"
+            )
+        if start not in STARTS:
+            raise InputError(f"there is no start {start!r}: {nearest(start, STARTS)}")
+        if not 0 <= damping < 1:
+            raise InputError(f"damping = {damping:g} must be at least 0 and less than 1")
+        if steps < 1:
+            raise InputError(f"steps = {steps} must be at least 1")
+        trials = read_trials(options.sizes, options.trials, options.seed)
+        return MessagePlan(model, values, trials, start, damping, steps)
+
+    def perform(
+        self, prepared: MessagePlan, tell: Log = silent, kept: TrialCheckpoint | None = None
+    ) -> Report:
+        prepared.announce(tell)
+        solution, branch = followed_branch(prepared)
+        tell("theory: done")
+        results = simulate_messages(prepared, tell, kept)
+        endings = list(message_passing.Settled)
+        report = Report(
+            MODEL,
+            prepared.settings(),
+            tuple(compare_trials(prepared, n, results[n], branch, of) for n, of in PAIRS.items()),
+            {
+                "share of runs that did not converge": float(np.mean(results["ended"] != 0)),
+                "mean number of steps": float(results["steps"].mean()),
+            },
+            problems=unconverged(results["ended"], endings, "runs"),
+            reasons=_reasons(solution),
+        )
+        labels = {"ended": {"flag_meanings": [s.value for s in endings]}}
+        dataset = trials_dataset(prepared.trials, results, {}, labels, report, solution)
+        return replace(report, dataset=dataset)
 
 
-def _reasons(solution: Solution, branch: Branch) -> tuple[str, ...]:
+def _reasons(solution: Solution) -> tuple[str, ...]:
     if len(solution.branches) < 2:
         return ()
     return (
-        (
-            "there are several branches here, and at finite D a run may end on another one than its"
-            " start leads to"
-        ),
+        "there are several branches here, and at finite D a run may end on another one than its"
+        " start leads to",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,20 +13,35 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
-from equations.slr.laws import read_law
+from equations.numerals import shown, whole
 
 from ..errors import InputError
 from ..inputs import printable
-from ..jobs.checkpoint import TrialCheckpoint
-from ..simulate import data, measure
-from ..solution import Solution
-from ..sweeps.dataset import to_dataset as theory_dataset
-from .report import Comparison, Report, compare_sizes
+from ..jobs.checkpoint import TrialCheckpoint, keeping
+from ..jobs.run import JobOptions
+from ..solution import Branch, Solution
+from ..sweeps.dataset import to_dataset
+from .base import Asked, Experiment, Log, option, silent, with_dataset
+from .report import Comparison, Report, compare_sizes, standard_error_of
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
 """(D, generator) -> numbers by name."""
-Log = Callable[[str], None]
 SIZES, TRIALS = "250,500,1000", 10
+
+
+def sizes_option() -> Any:
+    """The option of the sizes."""
+    return option(SIZES, "dimensions, extrapolated to 1/D = 0", flag="D")
+
+
+def trials_option() -> Any:
+    """The option of the number of trials."""
+    return option(TRIALS, "independent runs at each D")
+
+
+def seed_option() -> Any:
+    """The option of the seed."""
+    return option(0, "of the random numbers")
 
 
 @dataclass(frozen=True)
@@ -40,88 +56,15 @@ class Trials:
         return np.random.default_rng([self.seed, D, trial])
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A single-location model with its controls, and the sizes and trials."""
-
-    model: Model
-    values: dict[str, float]
-    trials: Trials
-
-    @property
-    def tokens(self) -> int:
-        """The length of all sequences, or of the longest."""
-        return int(self.values["L"]) if self.lengths is None else self.lengths[-1][0]
-
-    @property
-    def lengths(self) -> tuple[tuple[int, float], ...] | None:
-        """(length, probability) of a law of the length."""
-        text = self.model.options.get("L")
-        return None if text is None else tuple((length, float(p)) for length, p in read_law(text))
-
-    def draw(self, D: int, rng: np.random.Generator) -> data.Data:
-        """One data set."""
-        rule, (alpha, nu, noise) = (
-            self.model.options["rule"],
-            (self.values[n] for n in ("alpha", "nu", "Delta")),
-        )
-        return data.draw(rng, rule, D, self.tokens, alpha, nu, noise, self.lengths)
-
-    def risk(
-        self,
-        rng: np.random.Generator,
-        predict: measure.Predictor,
-        drawn: data.Data,
-        k: np.ndarray,
-        v: np.ndarray,
-    ) -> float:
-        """Mean squared error of a predictor on fresh sequences."""
-        nu, noise = self.values["nu"], self.values["Delta"]
-        return measure.test_risk(
-            rng, predict, drawn, k, v, self.model.options["rule"], nu, noise, lengths=self.lengths
-        )
-
-    def memory(self) -> float:
-        """Bytes of the largest trial, or an InputError if the machine has not that much."""
-        return data.check_memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
-
-    def how(self) -> dict[str, Any]:
-        """What else decides the trials."""
-        return {}
-
-    def settings(self) -> dict[str, Any]:
-        """What was run, for the report."""
-        runs = {
-            "D": list(self.trials.sizes),
-            "trials": self.trials.trials,
-            "seed": self.trials.seed,
-        }
-        return dict(self.model.options) | printable(self.values) | runs | self.how()
-
-
-def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
-    """A sentence on the runs that did not end with the first of ``endings``; ``ended`` holds their
-    positions.
-    """
-    failed = ended[ended != 0]
-    return (
-        (f"{failed.size} of {ended.size} {what}: {endings[int(failed[0])].value}",)
-        if failed.size
-        else ()
-    )
-
-
-def plan(
-    sizes: str | Sequence[int] | None = None, trials: int | None = None, seed: int = 0
-) -> Trials:
+def read_trials(sizes: str | Sequence[int] = SIZES, trials: int = TRIALS, seed: int = 0) -> Trials:
     """From what a user gives; ``sizes`` as "500,1000,2000" or numbers."""
-    text = SIZES if sizes is None else sizes
-    parts = text.split(",") if isinstance(text, str) else list(text)
+    parts = sizes.split(",") if isinstance(sizes, str) else list(sizes)
     try:
-        values = tuple(sorted({int(part) for part in parts}))
+        values = tuple(sorted({whole(part) for part in parts}))
     except ValueError:
-        raise InputError(f"cannot read --D {text!r}: write sizes such as 500,1000,2000") from None
-    trials = TRIALS if trials is None else trials
+        raise InputError(
+            f"cannot read --D {shown(sizes)}: write sizes such as 500,1000,2000"
+        ) from None
     if values[0] < 10:
         raise InputError(
             f"D = {values[0]} is too small to say anything about D = infinity: use at least 10"
@@ -133,32 +76,97 @@ def plan(
     return Trials(values, trials, seed)
 
 
-def run(
-    planned: Trials, trial: Trial, tell: Log = lambda _: None, kept: TrialCheckpoint | None = None
+@dataclass(frozen=True)
+class TrialPlan:
+    """A model with its controls, and the sizes and trials."""
+
+    model: Model
+    values: dict[str, float]
+    trials: Trials
+
+    def how(self) -> dict[str, Any]:
+        """What else decides the trials."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """What is run, for the report."""
+        runs = {
+            "D": list(self.trials.sizes),
+            "trials": self.trials.trials,
+            "seed": self.trials.seed,
+        }
+        return dict(self.model.options) | printable(self.values) | runs | self.how()
+
+    def identity(self) -> dict[str, Any]:
+        """What a file must agree in to be continued."""
+        what = {"kind": "check", "model": self.model.name, "settings": self.settings()}
+        source = self.model.source
+        return what if source is None else what | {"source_sha256": source.sha256}
+
+
+class TrialExperiment(Experiment):
+    """An experiment by independent trials at several D, which are stored as they finish."""
+
+    @abstractmethod
+    def prepare(self, asked: Asked, options: Any) -> TrialPlan:
+        """The plan of what is asked."""
+
+    @abstractmethod
+    def perform(
+        self, prepared: Any, tell: Log = silent, kept: TrialCheckpoint | None = None
+    ) -> Report:
+        """Theory, the trials that ``kept`` does not have, and their comparison."""
+
+    def carry_out(self, asked: Asked, options: Any, work: JobOptions, tell: Log) -> Report:
+        prepared = self.prepare(asked, options)
+        trials = prepared.trials
+        with keeping(work, trials.sizes, trials.trials, prepared.identity()) as kept:
+            report, dataset = with_dataset(self.perform(prepared, tell, kept))
+            kept.finish(dataset.assign_attrs(work.attrs))
+        return report
+
+
+def run_trials(
+    trials: Trials, trial: Trial, tell: Log = silent, kept: TrialCheckpoint | None = None
 ) -> dict[str, np.ndarray]:
     """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
-    kept = kept or TrialCheckpoint(planned.sizes, planned.trials)
-    for i, D in enumerate(planned.sizes):
+    kept = kept or TrialCheckpoint(trials.sizes, trials.trials)
+    for i, D in enumerate(trials.sizes):
         missing = np.flatnonzero(~kept.done[i])
-        if len(missing) < planned.trials:
-            tell(f"D = {D}: {planned.trials - len(missing)} trials are there already")
+        if len(missing) < trials.trials:
+            tell(f"D = {D}: {trials.trials - len(missing)} trials are there already")
         for n, j in enumerate(missing):
             began = time.perf_counter()
-            kept.put(i, int(j), trial(D, planned.generator(D, int(j))))
+            kept.put(i, int(j), trial(D, trials.generator(D, int(j))))
             if n == 0:
                 tell(f"D = {D}: {len(missing)} trials of about {time.perf_counter() - began:.1f} s")
     return kept.results
 
 
-def compared(
-    planned: Trials, name: str, values: np.ndarray, theory: float, theory_error: float
+def compare_trials(
+    plan: TrialPlan, name: str, values: np.ndarray, branch: Branch, of: str | None = None
 ) -> Comparison:
-    """``values`` of shape (sizes, trials) against the theory at D = infinity."""
-    return compare_sizes(name, dict(zip(planned.sizes, values, strict=True)), theory, theory_error)
+    """``values`` of shape (sizes, trials) against the theory at D = infinity; ``of`` is what they
+    tend to, where its name is another.
+    """
+    of = of or name
+    samples = dict(zip(plan.trials.sizes, values, strict=True))
+    theory = {**branch.overlaps, **branch.observables}[of]
+    return compare_sizes(name, samples, theory, standard_error_of(plan.model, branch, of))
 
 
-def to_dataset(
-    planned: Trials,
+def unconverged(ended: np.ndarray, endings: Sequence[enum.Enum], what: str) -> tuple[str, ...]:
+    """A sentence on the runs that did not end with the first of ``endings``; ``ended`` holds their
+    positions.
+    """
+    failed = ended[ended != 0]
+    if failed.size == 0:
+        return ()
+    return (f"{failed.size} of {ended.size} {what}: {endings[int(failed[0])].value}",)
+
+
+def trials_dataset(
+    trials: Trials,
     results: Mapping[str, np.ndarray],
     inner: Mapping[str, Any],
     labels: Mapping[str, dict[str, Any]],
@@ -174,11 +182,11 @@ def to_dataset(
         for name, values in results.items()
     }
     coords = {
-        "size": ("size", list(planned.sizes), {"latex": "D", "long_name": "dimension"}),
-        "trial": np.arange(planned.trials),
+        "size": ("size", list(trials.sizes), {"latex": "D", "long_name": "dimension"}),
+        "trial": np.arange(trials.trials),
         **inner,
     }
-    branches, compared_rows = theory_dataset(theory), report.to_dataset()
+    branches, compared_rows = to_dataset(theory), report.to_dataset()
     branches = branches.rename({name: f"theory_{name}" for name in branches.data_vars})
     attrs = branches.attrs | compared_rows.attrs
     return xr.Dataset(variables, coords).merge(branches).merge(compared_rows).assign_attrs(attrs)

@@ -1,192 +1,161 @@
 """What ``replica check`` does: run a simulation, print theory against simulation, exit 1 if they
-disagree.
+disagree. Its flags are the options of all experiments there are when it is called.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-import xarray as xr
 from rich.console import Console
+from typer.core import TyperCommand
 
-from .. import own_model
-from ..check import ascent as subspace_check
-from ..check import fits, measurements, own_simulation, state_evolution
-from ..check.report import Report
-from ..check.trials import Trials
-from ..errors import InputError, SolveError
-from ..files import store
-from ..inputs import nearest
-from ..jobs.checkpoint import TrialCheckpoint, keeping
+from ..check import EXPERIMENTS, Asked, Report
+from ..check.base import Flag, all_flags, flags_of, perform_experiment
+from ..errors import SolveError
 from ..jobs.run import JobOptions
-from ..models import resolve
+from .shared import Force, Json, Resume, Set, long_work, parsed
 
-Check = Callable[[dict[str, Any], dict[str, Any], JobOptions], Report]
-"""(controls, options of the simulation, where to store it) -> report."""
-
-
-def _stored(found: tuple[Report, xr.Dataset], work: JobOptions) -> Report:
-    if work.file is not None:
-        store.save(work.file, found[1].assign_attrs(work.attrs), force=work.force)
-    return found[0]
+PANEL = "Options of the experiments"
 
 
-def _once(work: JobOptions) -> None:
-    """For what is stored at its end only."""
-    if work.resume:
-        raise InputError(
-            "this check is stored at its end and has no --resume: leave it out, or pass --force to"
-            " replace a file"
+class CheckCommand(TyperCommand):
+    """A command that has the flags of every experiment besides its own.
+
+    They are looked up when the command is called: an experiment may be registered until then. What
+    was given of them is in ``context.obj``, by the names of the fields.
+    """
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:
+        return [*super().get_params(ctx), *experiment_options()]
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        names = {flag.field for flag in all_flags()}
+        ctx.obj = {name: ctx.params.pop(name) for name in names}
+        return super().invoke(ctx)
+
+
+def experiment_options() -> list[Any]:
+    """One option for each flag that some experiment has, as Typer makes them of a function."""
+    found: dict[str, dict[str, Flag]] = {}
+    for key, known in EXPERIMENTS.items():
+        for flag in flags_of(known.options):
+            found.setdefault(flag.name, {})[key] = flag
+    hints: dict[str, Any] = {}
+    for by_key in found.values():
+        flag = next(iter(by_key.values()))
+        words = typer.Option(
+            _declared(flag), help=explained(by_key), show_default=False, rich_help_panel=PANEL
         )
-    if work.file is not None:
-        store.check_target(work.file, work.force)
+        # None says that the flag was not given, so that every experiment takes its own default.
+        hints[flag.field] = Annotated[flag.type | None, words]
 
+    def flags(**given: Any) -> None:
+        """A function of these names, for its signature."""
 
-def _subspace(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
-    _once(work)
-    _, values = resolve("subspace", given)
-    ascent = subspace_check.plan(**values, **options)
-    typer.echo(
-        f"replica: {ascent.trials} trials of {ascent.steps} steps, {ascent.informative} of"
-        f" {ascent.L} tokens informative, d = {ascent.d}, {ascent.tokens} tokens, {ascent.dtype}:"
-        f" about {ascent.memory() / 1e6:.0f} MB",
-        err=True,
+    flags.__annotations__ = hints
+    flags.__signature__ = Signature(
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            for name, hint in hints.items()
+        ]
     )
-    return _stored(subspace_check.check(ascent), work)
+    app = typer.Typer(add_completion=False)
+    app.command()(flags)
+    return list(typer.main.get_command(app).params)
+
+
+def _declared(flag: Flag) -> str:
+    """A switch can be turned on and off."""
+    if flag.type is bool:
+        return f"{flag.name}/--no-{flag.name.removeprefix('--')}"
+    return flag.name
+
+
+def explained(by_key: Mapping[str, Flag]) -> str:
+    """The help of a flag: the experiments that have it, what it is to them, and their defaults."""
+    same: dict[tuple[str, str], list[str]] = {}
+    for key, flag in by_key.items():
+        label = EXPERIMENTS[key].label or key
+        same.setdefault((flag.help, flag.default), []).append(label)
+    parts = []
+    for (help, default), labels in same.items():
+        # Square brackets would be read as markup.
+        shown = f" (default: {default})" if default else ""
+        parts.append(f"{', '.join(labels)}: {help}{shown}")
+    return "; ".join(parts) + "."
+
+
+def given_flags(context: typer.Context) -> tuple[list[str], dict[str, Any]]:
+    """What was given of the experiments' flags: controls as ``name=value``, and options."""
+    values = {name: value for name, value in context.obj.items() if value is not None}
+    controls = {flag.field for flag in all_flags() if flag.control}
+    settings = [f"{name}={value}" for name, value in values.items() if name in controls]
+    return settings, {name: value for name, value in values.items() if name not in controls}
+
+
+def check(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(help="May be left out if the file of --csv names it in a column."),
+    ] = None,
+    settings: Set = None,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv", help="Your own simulations; columns: controls, quantities, <quantity>_error."
+        ),
+    ] = None,
+    as_json: Json = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="HDF5 file to write, with every trial.")
+    ] = None,
+    force: Force = False,
+    resume: Resume = False,
+) -> None:
+    """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is
+    above 4.
+
+    Example: replica check subspace --set theta=1 --set r=0.1 --d 200 --L 5000 --trials 30
+
+    Example: replica check slr-erm --D 250,500,1000 --set activation=linear --set L=2 --set nu=1
+    --set Delta=0.1 --set lam_k=0.5 --set lam_v=0.5 --set alpha=3
+
+    Example: replica check slr-bayes --csv runs.csv --set L=4 --set nu=1 --set Delta=0.01 (columns
+    alpha, q_v, q_v_error)
+    """
+    controls, options = given_flags(context)
+    given = parsed([*(settings or []), *controls])
+    with long_work(output, resume, force, None, quiet=True) as work:
+        run_check(Asked(model, given, own), options, as_json, work)
+
+
+def run_check(asked: Asked, options: Mapping[str, Any], as_json: bool, work: JobOptions) -> None:
+    """One command line; options that are None take the experiment's own default."""
+    try:
+        report = perform_experiment(asked, options, work, _tell)
+    except SolveError as problem:  # a failed solve, not a mistake of the user's
+        _tell(str(problem))
+        raise typer.Exit(1) from None
+    _print_report(report, as_json)
+    if not report.agrees:
+        _tell(report.verdict)
+        raise typer.Exit(1)
+
+
+def _print_report(report: Report, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+        return
+    Console().print(report.table())
+    typer.echo("\n".join(report.notes()))
+    typer.echo(report.verdict)
 
 
 def _tell(text: str) -> None:
     typer.echo(f"replica: {text}", err=True)
-
-
-def _kept(
-    trials: Trials,
-    what: dict[str, Any],
-    work: JobOptions,
-    compare: Callable[[TrialCheckpoint], tuple[Report, xr.Dataset]],
-) -> Report:
-    """A check whose trials are stored as they finish; ``what`` says which."""
-    with keeping(work, trials.sizes, trials.trials, what) as kept:
-        report, dataset = compare(kept)
-        kept.finish(dataset.assign_attrs(work.attrs))
-    return report
-
-
-def _trials(check: Any) -> Check:
-    """A check by independent trials at several D."""
-
-    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
-        planned = check.plan(given, **options)
-        what = {"kind": "check", "model": check.MODEL, "settings": planned.settings()}
-
-        def compare(kept: TrialCheckpoint) -> tuple[Report, xr.Dataset]:
-            largest, size = max(planned.trials.sizes), planned.memory() / 1e6
-            _tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
-            return check.check(planned, _tell, kept)
-
-        return _kept(planned.trials, what, work, compare)
-
-    return perform
-
-
-CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
-    "subspace": (_subspace, ("trials", "steps", "batch", "tokens", "dtype", "seed")),
-    "slr-erm": (_trials(fits), ("sizes", "trials", "method", "start", "seed")),
-    "slr-bayes": (
-        _trials(state_evolution),
-        ("sizes", "trials", "start", "damping", "steps", "seed"),
-    ),
-}
-"""What is run, and the options it has."""
-FLAGS = {"sizes": "D"}
-"""Names on the command line where they differ."""
-
-
-def _user(path: Path, model: str | None) -> Check:
-    """The check of a user's own measurements."""
-
-    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
-        _once(work)
-        return _stored(measurements.check(path, model, given, tell=_tell, **options), work)
-
-    return perform
-
-
-def _own(model: str) -> Check:
-    """The check of a user's own model by the simulation in its file."""
-
-    def perform(given: dict[str, Any], options: dict[str, Any], work: JobOptions) -> Report:
-        planned = own_simulation.plan(model, given, **options)
-        what = {
-            "kind": "check",
-            "model": planned.model.name,
-            "settings": own_simulation.what(planned),
-            "source_sha256": planned.source.sha256,
-        }
-        return _kept(
-            planned.trials, what, work, lambda kept: own_simulation.check(planned, _tell, kept)
-        )
-
-    return perform
-
-
-def _chosen(model: str | None, file: Path | None) -> tuple[Check, tuple[str, ...]]:
-    if file is not None:
-        return _user(file, model), ("start",)
-    if model is None:
-        raise InputError(
-            f"which model? There is {', '.join(CHECKS)}; or give your own simulations with --csv"
-            " FILE"
-        )
-    if own_model.is_file(model):
-        return _own(model), ("sizes", "trials", "start", "seed")
-    if model not in CHECKS:
-        raise InputError(
-            f"there is no simulation of {model!r} to check against: {nearest(model, CHECKS)}"
-        )
-    return CHECKS[model]
-
-
-def run(
-    model: str | None,
-    given: dict[str, Any],
-    options: dict[str, Any],
-    as_json: bool,
-    work: JobOptions,
-    file: Path | None = None,
-) -> None:
-    """One command line; options that are None take the check's own default, ``file`` holds
-    measurements of the user's own.
-    """
-    perform, known = _chosen(model, file)
-    options = {name: value for name, value in options.items() if value is not None}
-    for name in options:
-        if name not in known:
-            flags = ", ".join(f"--{FLAGS.get(n, n)}" for n in known)
-            raise InputError(
-                f"the check of {model if file is None else file} has no --{FLAGS.get(name, name)}:"
-                f" it has {flags}"
-            )
-    if work.resume and (work.file is None or work.force):
-        raise InputError(
-            "--resume continues the file of -o: give its name, and leave --force out, which"
-            " replaces it"
-        )
-    try:
-        report = perform(given, options, work)
-    except SolveError as problem:  # a failed solve, not a mistake of the user's
-        _tell(str(problem))
-        raise typer.Exit(1) from None
-    if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        Console().print(report.table())
-        typer.echo("\n".join(report.notes()))
-        typer.echo(report.verdict)
-    if not report.agrees:
-        typer.echo(f"replica: {report.verdict}", err=True)
-        raise typer.Exit(1)

@@ -1,146 +1,24 @@
-"""The main job: two curves of single-location regression, one file, one figure, one short table."""
+"""``replica demo``: what the package computes, as one file and one figure."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import numpy as np
-import xarray as xr
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from ..errors import InputError
-from ..files import store
-from ..plots.base import COLOURS, STYLES, hard_phase, new_figure, save_figure, shade_hard, valid
-from ..sweeps.sweep import sweep
-
-POPULATION = ("bayes", "softmax", "softplus", "erf", "linear")
-SPIKES = np.linspace(0.25, 16.0, 22)
-RATIOS = np.concatenate(
-    [np.linspace(0.4, 1.1, 8), np.linspace(1.15, 1.71, 29), np.linspace(1.8, 2.8, 8)]
-)
-SETTING = {"L": 4, "nu": 1, "Delta": 1e-4}
+from ..demo import write_demo
+from .shared import Json, command_line
 
 
-def run(folder: Path, command: str = "replica demo", *, quiet: bool = False) -> tuple[Path, Path]:
-    """Write ``demo.h5`` and ``demo.png`` to ``folder`` (made if missing; earlier ones are
-    replaced); print two tables unless ``quiet``.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is not a folder: choose another with --folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    population = population_risks(SPIKES, L=4, Delta=SETTING["Delta"])
-    bayes = sweep("slr-bayes", over={"alpha": RATIOS}, **SETTING)
-    file, picture = folder / "demo.h5", folder / "demo.png"
-    store.save(file, joined(population, bayes).assign_attrs(command=command), force=True)
-    save_figure(figure(population, bayes), picture, force=True)
-    console = Console(quiet=quiet)
-    console.print(_population_table(population))
-    console.print(_bayes_table(bayes))
-    console.print(f"wrote {file} and {picture}")
-    return file, picture
-
-
-def population_risks(spikes: np.ndarray, **controls: Any) -> xr.Dataset:
-    """Optimal population risk of each activation against nu (the best start at each point)."""
-    best = []
-    for activation in POPULATION:
-        result = sweep("slr-population", over={"nu": spikes}, activation=activation, **controls)
-        best.append(
-            valid(result, "excess_risk")
-            .min("branch", skipna=True)
-            .assign_coords(activation=activation)
-        )
-    return xr.concat(best, "activation", coords="different", compat="equals").to_dataset(
-        name="excess_risk"
-    )
-
-
-def joined(population: xr.Dataset, bayes: xr.Dataset) -> xr.Dataset:
-    """Both parts in one dataset; the population part has the dimensions (activation, nu)."""
-    part = population.rename(excess_risk="population_excess_risk")
-    part["population_excess_risk"].attrs |= {
-        "latex": r"R-\Delta",
-        "units": "y^2",
-        "long_name": "excess risk at alpha = infinity",
-    }
-    part["nu"].attrs |= {"latex": r"\nu", "units": "1"}
-    return bayes.merge(part)
-
-
-def figure(population: xr.Dataset, bayes: xr.Dataset) -> Any:
-    """Left: population excess risk against nu. Right: algorithmic and information-theoretic Bayes
-    risk against alpha.
-    """
-    drawing, (left, right) = new_figure(2)
-    for i, activation in enumerate(POPULATION):
-        left.semilogy(
-            SPIKES,
-            population.excess_risk.sel(activation=activation),
-            color=COLOURS[i],
-            linestyle=STYLES[i],
-            label=activation if activation != "bayes" else "Bayes",
-        )
-    left.set(
-        xlabel=r"spike strength $\nu$",
-        ylabel=r"excess risk $R-\Delta$",
-        title=r"$\alpha=\infty$, $L=4$",
-    )
-    left.legend(frameon=False)
-    alpha, risk = bayes.alpha.values, valid(bayes, "risk")
-    right.plot(alpha, risk.sel(branch="uninformed"), color=COLOURS[0], label="algorithmic")
-    right.plot(
-        alpha, informative(bayes), color=COLOURS[1], linestyle="--", label="information-theoretic"
-    )
-    right.axhline(
-        float(bayes.population_bayes_risk[0, 0]),
-        color="grey",
-        linewidth=0.8,
-        linestyle=":",
-        label=r"$\alpha=\infty$",
-    )
-    shade_hard(right, alpha, hard_phase(bayes).values)
-    right.set(
-        xlabel=r"sample ratio $\alpha=N/D$",
-        ylabel=r"Bayes risk $R$",
-        title=r"$L=4$, $\nu=1$, $\Delta=10^{-4}$",
-    )
-    right.legend(frameon=False)
-    return drawing
-
-
-def informative(bayes: xr.Dataset) -> xr.DataArray:
-    """The risk of the branch with the largest free entropy."""
-    best = valid(bayes, "free_energy").fillna(-np.inf).argmax("branch")
-    return valid(bayes, "risk").isel(branch=best)
-
-
-def _population_table(population: xr.Dataset) -> Table:
-    table = Table("nu", *POPULATION, title="excess risk R - Delta at alpha = infinity, L = 4")
-    for nu in SPIKES[[0, 1, 5, 10, 21]]:
-        table.add_row(
-            f"{nu:g}",
-            *(f"{float(population.excess_risk.sel(activation=a, nu=nu)):.6f}" for a in POPULATION),
-        )
-    return table
-
-
-def _bayes_table(bayes: xr.Dataset) -> Table:
-    table = Table(
-        "alpha",
-        "algorithmic R",
-        "information-theoretic R",
-        "hard",
-        title="Bayes risk, L = 4, nu = 1, Delta = 1e-4",
-    )
-    best, hard = informative(bayes), hard_phase(bayes)
-    for alpha in RATIOS[[0, 7, 10, 17, 24, 34, 38, 44]]:
-        at = {"alpha": alpha}
-        table.add_row(
-            f"{alpha:.3f}",
-            f"{float(bayes.risk.sel(alpha=alpha, branch='uninformed')):.6f}",
-            f"{float(best.sel(at)):.6f}",
-            "yes" if bool(hard.sel(at)) else "",
-        )
-    return table
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to write demo.h5 and demo.png.")] = Path(
+        "results"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Population risk against nu, and the Bayes risk with its hard phase against alpha."""
+    written = write_demo(folder, command_line(), quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps({"files": [str(name) for name in written]}))

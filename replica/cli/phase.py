@@ -1,6 +1,4 @@
-"""What ``replica phase`` does: thresholds at one point, or lines over a second control
-into a file.
-"""
+"""``replica phase``: thresholds at one point, or lines over a second control into a file."""
 
 from __future__ import annotations
 
@@ -9,13 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from ..dynamics import recovery
+from equations.numerals import real, shown
+
+from ..dynamics.boundaries import BOUNDARIES, Boundaries
 from ..errors import InputError, SolveError
 from ..files import store
+from ..files.writer import check_target
 from ..jobs.run import JobOptions
 from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
@@ -24,12 +25,13 @@ from ..phase.diagram_table import TRANSITIONS
 from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
-from . import sign as sign_command
+from .boundary import NEEDS_FILE, print_boundary, store_boundaries
+from .shared import Dask, Force, Json, ModelName, Quiet, Resume, Set, long_work, parsed
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A command line."""
+class PhaseRequest:
+    """What was asked on the command line."""
 
     model: str
     given: dict[str, Any]
@@ -43,67 +45,137 @@ class Asked:
     whole: bool
 
 
-def run(asked: Asked, work: JobOptions) -> None:
-    """One command line; exit code 1 if a curve could not be followed or a point failed."""
-    if asked.model == recovery.MODEL:
-        return _sign(asked, work)
-    limits = _limits(asked.within)
-    if asked.whole:
-        _store_curve(asked, limits, work)
-    elif not asked.over:
-        _print_thresholds(asked, limits, work)
-    elif work.file is None or asked.as_json:
-        raise InputError(
-            "a phase diagram is written to a file: give -o FILE.h5 (and leave --json out)"
+def phase(
+    model: ModelName,
+    settings: Set = None,
+    control: Annotated[
+        str, typer.Option(help="The control whose thresholds are wanted.")
+    ] = "alpha",
+    over: Annotated[
+        list[str] | None,
+        typer.Option("--over", help="name=start:stop:num[:log]; a second control, with -o."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="HDF5 file to write (with --over).")
+    ] = None,
+    force: Force = False,
+    within: Annotated[
+        str | None, typer.Option(help="low:high, the range to search; 1e-3:1e3 by default.")
+    ] = None,
+    accuracy: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's]."
+        ),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            help="start:stop:num[:log], values of the control for a model that is mapped on a grid."
+        ),
+    ] = None,
+    as_json: Json = False,
+    resume: Resume = False,
+    dask: Dask = None,
+    quiet: Quiet = False,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--curve",
+            help="Store the curve of fixed points, unstable parts too (with -o, without --over).",
+        ),
+    ] = False,
+) -> None:
+    """Thresholds along one control; with --over, as lines over a second one; with --curve, all
+    fixed points.
+
+    Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --json
+
+    Example: replica phase slr-bayes --set L=4 --set nu=1 --set Delta=1e-4 --curve -o curve.h5
+
+    Example: replica phase slr-erm --over lam_k=0.1:2:8:log --grid 1:6:8 --set L=2 --set nu=1 --set
+    Delta=0.1 --set lam_v=0.1 -o erm.h5
+    """
+    with long_work(output, resume, force, dask, quiet) as work:
+        request = PhaseRequest(
+            model,
+            parsed(settings),
+            control,
+            over or [],
+            within,
+            grid,
+            accuracy,
+            as_json,
+            quiet,
+            whole,
         )
+        print_or_store(request, work)
+
+
+def print_or_store(request: PhaseRequest, work: JobOptions) -> None:
+    """Thresholds or a boundary at one point, printed; a curve or a diagram, into a file. Exit code
+    1 if a curve could not be followed or a point failed.
+    """
+    if request.model in BOUNDARIES:
+        return _immediate(BOUNDARIES[request.model], request, work)
+    limits = _limits(request.within)
+    if request.whole:
+        _store_curve(request, limits, work)
+    elif not request.over:
+        _print_thresholds(request, limits, work)
+    elif work.file is None or request.as_json:
+        raise InputError(NEEDS_FILE)
     else:
-        _store_diagram(asked, limits, work)
+        _store_diagram(request, limits, work)
 
 
-def _sign(asked: Asked, work: JobOptions) -> None:
-    if work.resume or work.dask is not None or asked.whole or asked.grid is not None:
+def _immediate(boundaries: Boundaries, request: PhaseRequest, work: JobOptions) -> None:
+    """Boundaries that are formulas."""
+    if work.resume or work.dask is not None or request.whole or request.grid is not None:
         raise InputError(
-            f"the boundaries of {asked.model} are immediate: leave out --resume, --dask, --curve"
+            f"the boundaries of {request.model} are immediate: leave out --resume, --dask, --curve"
             " and --grid"
         )
-    file = None if work.file is None else Path(work.file)
-    sign_command.run(
-        asked.given,
-        asked.control,
-        asked.over,
-        file,
-        work.force,
-        asked.as_json,
-        str(work.attrs.get("command", "")),
-    )
+    if request.over:
+        store_boundaries(boundaries, request.given, request.over, request.as_json, work)
+    else:
+        print_boundary(boundaries, request.given, request.control, request.as_json, work)
 
 
-def _print_thresholds(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
-    if work.file is not None or work.resume or work.dask is not None or asked.grid is not None:
+def _print_thresholds(
+    request: PhaseRequest, limits: tuple[float, float] | None, work: JobOptions
+) -> None:
+    if work.file is not None or work.resume or work.dask is not None or request.grid is not None:
         raise InputError(
             "-o needs --over, and so do --grid, --resume and --dask: without it there is one point,"
             " use --json (or --curve)"
         )
     with _failures():
         found = thresholds(
-            asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given
+            request.model,
+            request.control,
+            within=limits,
+            accuracy=_accuracy(request),
+            **request.given,
         )
-    typer.echo(json.dumps(found.to_dict())) if asked.as_json else _print(found)
+    typer.echo(json.dumps(found.to_dict())) if request.as_json else _print(found)
 
 
-def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
-    names = [pair.partition("=")[0].strip() for pair in asked.over]
-    built, _ = checked(asked.model, asked.control, asked.given, tuple(names))
-    quantity = next(q for q in built.controls if q.name == asked.control)
-    values = None if asked.grid is None else grid(quantity, asked.grid, "--grid ")
-    over = read_over(built, asked.over)
+def _store_diagram(
+    request: PhaseRequest, limits: tuple[float, float] | None, work: JobOptions
+) -> None:
+    names = [pair.partition("=")[0].strip() for pair in request.over]
+    built, _ = checked(request.model, request.control, request.given, tuple(names))
+    quantity = next(q for q in built.controls if q.name == request.control)
+    values = None if request.grid is None else grid(quantity, request.grid, "--grid ")
+    over = read_over(built, request.over)
     dataset = diagram(
-        asked.model,
-        asked.control,
+        request.model,
+        request.control,
         over,
-        asked.given,
+        request.given,
         limits,
-        asked.accuracy,
+        request.accuracy,
         None,
         True,
         work,
@@ -117,7 +189,7 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: JobOp
             int((dataset.transition == TRANSITIONS.index("failed")).sum()),
         )
         why = dataset.attrs["failures"]
-    if not asked.quiet:
+    if not request.quiet:
         typer.echo(
             f"{work.file}: {total} {'points' if is_branch_map(dataset) else 'columns'}, {failed}"
             " failed"
@@ -128,12 +200,14 @@ def _store_diagram(asked: Asked, limits: tuple[float, float] | None, work: JobOp
         raise typer.Exit(1)
 
 
-def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: JobOptions) -> None:
+def _store_curve(
+    request: PhaseRequest, limits: tuple[float, float] | None, work: JobOptions
+) -> None:
     if (
-        asked.over
+        request.over
         or work.file is None
-        or asked.as_json
-        or asked.grid is not None
+        or request.as_json
+        or request.grid is not None
         or work.resume
         or work.dask is not None
     ):
@@ -141,13 +215,17 @@ def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: JobOpti
             "--curve stores one curve: give -o FILE.h5, and leave --over, --grid, --json, --resume"
             " and --dask out"
         )
-    store.check_target(work.file, work.force)
+    check_target(work.file, work.force)
     with _failures():
         found = curve(
-            asked.model, asked.control, within=limits, accuracy=_accuracy(asked), **asked.given
+            request.model,
+            request.control,
+            within=limits,
+            accuracy=_accuracy(request),
+            **request.given,
         )
     store.save(work.file, found.assign_attrs(work.attrs), force=work.force)
-    if not asked.quiet:
+    if not request.quiet:
         folds = ", ".join(f"{f['value']:.8g}" for f in found.attrs["folds"]) or "none"
         typer.echo(
             f"{work.file}: {found.sizes['point']} points, transition: {found.attrs['transition']},"
@@ -155,8 +233,8 @@ def _store_curve(asked: Asked, limits: tuple[float, float] | None, work: JobOpti
         )
 
 
-def _accuracy(asked: Asked) -> float:
-    return ACCURACY if asked.accuracy is None else asked.accuracy
+def _accuracy(request: PhaseRequest) -> float:
+    return ACCURACY if request.accuracy is None else request.accuracy
 
 
 @contextmanager
@@ -173,9 +251,9 @@ def _limits(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
-        low, high = map(float, text.split(":"))
+        low, high = map(real, text.split(":"))
     except ValueError:
-        raise InputError(f"cannot read --within {text!r}: write low:high") from None
+        raise InputError(f"cannot read --within {shown(text)}: write low:high") from None
     return low, high
 
 
@@ -185,9 +263,9 @@ def _print(found: Thresholds) -> None:
     meaning = ("informed branch appears", "free energies are equal", "uninformed branch disappears")
     for name, text in zip(NAMES, meaning, strict=True):
         value = getattr(found, name)
-        shown = (
+        words = (
             f"none in {found.within[0]:g}..{found.within[1]:g}"
             if value is None
             else f"{value:.10g} ({found.error[name]:.0e})"
         )
-        typer.echo(f"{name:<10}{shown:<28}{text}")
+        typer.echo(f"{name:<10}{words:<28}{text}")

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from ..errors import InputError
-from . import store
+from . import store, writer
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
@@ -85,7 +85,7 @@ def to_csv(source: Path, target: Path, *, force: bool = False) -> list[Path]:
             for dims, table in tables.items()
         }
     for name in names:
-        store.check_target(name, force)
+        writer.check_target(name, force)
     for name, table in names.items():
-        store.write_text(name, table.to_csv(index=False, na_rep="nan"), force=force)
+        writer.write_text(name, table.to_csv(index=False, na_rep="nan"), force=force)
     return list(names)

@@ -1,4 +1,5 @@
-"""Files: a labelled dataset to HDF5 and back, without loss. The only module that imports h5py.
+"""Files: a labelled dataset to HDF5 and back, without loss. The only module that imports h5py; how
+bytes reach the disk is in writer.py.
 
 Schema 1: one HDF5 dataset per variable; controls and ``branch`` are dimension scales, so that
 netCDF-4 readers see named coordinates. The attribute ``metadata_json``, on the root and on each
@@ -9,17 +10,13 @@ readable part for other programs, ``load`` ignores them.
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import platform
 import secrets
-import socket
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +25,21 @@ import numpy as np
 import xarray as xr
 
 from ..errors import StoreError
+from .writer import Name, check_target, check_unlocked, locked, reason, write_bytes
 
-try:
-    import fcntl
-except ImportError:  # not a Unix
-    fcntl = None
+# With what a job needs from writer.py, so that it looks in one place.
+__all__ = [
+    "FORMAT",
+    "SCHEMA",
+    "Name",
+    "check_target",
+    "encoded",
+    "load",
+    "locked",
+    "rewrite",
+    "save",
+    "versions",
+]
 
 FORMAT, SCHEMA = "replica-solver", 1
 _METADATA = "metadata_json"
@@ -41,45 +48,6 @@ _PACKAGES = ("replica-solver", "numpy", "jax", "sympy", "h5py", "scipy")
 _NO_VARIABLE = (  # the wording is part of netCDF-4
     "This is a netCDF dimension but not a netCDF variable. {:10d}"
 )
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-Name = str | os.PathLike[str]
-
-
-def check_target(path: Name, force: bool = False) -> None:
-    """Raise StoreError if ``save`` would refuse ``path``; to be called before a long
-    computation.
-    """
-    try:
-        target = Path(os.path.realpath(path))
-        problem = (
-            f"{path} is a folder: give the name of a file"
-            if target.is_dir()
-            else (
-                f"the folder {target.parent} does not exist: create it or choose another one"
-                if not target.parent.is_dir()
-                else (
-                    f"{path} is not an ordinary file: choose another name"
-                    if target.exists() and not target.is_file()
-                    else (
-                        f"{path} exists: choose another name or pass --force"
-                        if target.exists() and not force
-                        else (
-                            f"no permission to write in the folder {target.parent}: choose"
-                            " another one"
-                            if not os.access(target.parent, os.W_OK | os.X_OK)
-                            else None
-                        )
-                    )
-                )
-            )
-        )
-    except (OSError, ValueError) as error:  # a name too long, a NUL character
-        raise StoreError(
-            f"{path!r} cannot be the name of a file ({_reason(error)}): choose another name"
-        ) from error
-    if problem:
-        raise StoreError(problem)
 
 
 def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
@@ -106,153 +74,14 @@ def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
         has no encoding.
     """
     check_target(path, force)
-    with (
-        _named(path),
-        contextlib.suppress(FileNotFoundError),
-    ):  # without a lock file nobody else is at it
-        os.close(_lock(path, os.O_RDWR))
+    check_unlocked(path)
     return rewrite(path, dataset, force=force)
 
 
 def rewrite(path: Name, dataset: xr.Dataset, *, force: bool = True) -> Path:
     """As ``save``, by who holds the lock on ``path``."""
-    image = _image(dataset)
-    with _named(path):
-        _write(Path(os.path.realpath(path)), image, force)
+    write_bytes(path, _image(dataset), force)
     return Path(path)
-
-
-def write_text(path: Name, content: str, *, force: bool = False) -> None:
-    """Write a text file, completely or not at all."""
-    check_target(path, force)
-    with _named(path):
-        _write(Path(os.path.realpath(path)), content.encode(), force)
-
-
-@contextlib.contextmanager
-def locked(path: Name) -> Iterator[None]:
-    """Keep ``path`` from other writers, on this machine or on others that share the folder.
-
-    The lock is the system's own (``flock``) on a hidden file beside ``path``: it ends with this
-    process, however that ends.
-    """
-    if fcntl is None:
-        warnings.warn(
-            f"this system has no flock: make sure that no second run writes {path}", stacklevel=3
-        )
-        yield
-        return
-    target = Path(os.path.realpath(path))
-    with _named(path):
-        handle = _lock(path, os.O_RDWR | os.O_CREAT)
-    try:
-        with _named(path):
-            os.ftruncate(handle, 0)
-            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
-            for leftover in target.parent.glob(
-                f"{_beside(target)}-*.tmp"
-            ):  # of a run that was killed while it wrote
-                leftover.unlink(missing_ok=True)
-        yield
-    finally:
-        _lock_file(target).unlink(missing_ok=True)  # still locked: nobody else has it
-        os.close(handle)
-
-
-def _lock(path: Name, flags: int) -> int:
-    """A handle on the lock file of ``path``, locked; FileNotFoundError if there is none and
-    ``flags`` do not make it.
-    """
-    file = _lock_file(Path(os.path.realpath(path)))
-    while True:
-        handle = os.open(file, flags, 0o666)
-        try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
-            os.close(handle)
-            raise StoreError(
-                f"{path} is being written by {owner}: wait until that ends, or choose another name"
-            ) from error
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                os.close(handle)
-                raise
-            warnings.warn(
-                f"the file system of {path} has no locks: make sure that no second run writes this"
-                " file",
-                stacklevel=4,
-            )
-        if os.fstat(handle).st_nlink:
-            return handle
-        os.close(handle)  # the owner before us removed it after we had opened it
-
-
-def _beside(target: Path) -> str:
-    """How the names of our hidden files for one target begin; short, whatever the length of its
-    name.
-    """
-    return (
-        f".replica-{hashlib.sha256(target.name.encode(errors='surrogateescape')).hexdigest()[:12]}"
-    )
-
-
-def _lock_file(target: Path) -> Path:
-    return target.with_name(f"{_beside(target)}.lock")
-
-
-@contextlib.contextmanager
-def _named(path: Name) -> Iterator[None]:
-    """Errors of the system in writing, as a sentence about ``path``."""
-    try:
-        yield
-    except FileExistsError as error:  # it appeared since check_target
-        raise StoreError(f"{path} exists: choose another name or pass --force") from error
-    except OSError as error:
-        cause = (
-            "the disk or the quota is full: free some space"
-            if error.errno in _FULL
-            else f"{_reason(error)}: check the folder"
-        )
-        raise StoreError(f"{path} was not written, {cause} or choose another folder") from error
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _write(target: Path, image: bytes, force: bool) -> None:
-    temporary = target.with_name(f"{_beside(target)}-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(image)
-            stream.flush()
-            os.fsync(stream.fileno())
-        _publish(temporary, target, force)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _publish(temporary: Path, target: Path, force: bool) -> None:
-    """Give the finished file its name. Unlike a rename, a link fails if the name was taken
-    meanwhile.
-    """
-    if not force:
-        try:
-            return os.link(temporary, target)
-        except FileExistsError:
-            raise
-        except (
-            OSError
-        ):  # no hard links on this file system: reserve the name, then replace our own empty file
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
-        os.replace(temporary, target)
-    except OSError:
-        if not force:
-            target.unlink()
-        raise
 
 
 def _image(dataset: xr.Dataset) -> bytes:
@@ -281,17 +110,22 @@ def _put_root(file: h5py.File, dataset: xr.Dataset) -> None:
     file.attrs["python_version"] = platform.python_version()
     for package, version in versions().items():
         file.attrs[f"{package.replace('-', '_')}_version"] = version
+    # netCDF convention for coordinates that are not dimensions
     if others := " ".join(str(name) for name in dataset.coords if name not in dataset.sizes):
-        file.attrs["coordinates"] = (
-            others  # netCDF convention for coordinates that are not dimensions
-        )
+        file.attrs["coordinates"] = others
     _put_attributes(
         file, dataset.attrs, variables=list(dataset.variables), coords=list(dataset.coords)
     )
 
 
 def versions() -> dict[str, str]:
-    """Of this package and of those that decide its numbers."""
+    """Of this package and of those that decide its numbers.
+
+    Returns
+    -------
+    dict of name -> str
+        "unknown" for a package without metadata.
+    """
     found = dict.fromkeys(_PACKAGES, "unknown")
     for package in found:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -383,7 +217,7 @@ def _unreadable(path: Name, error: Exception) -> str:
         )
     if isinstance(error, PermissionError):
         return "may not be read, permission denied: ask its owner, or change its mode with chmod"
-    return f"is truncated or damaged: restore a copy or compute it again ({_reason(error)})"
+    return f"is truncated or damaged: restore a copy or compute it again ({reason(error)})"
 
 
 def _schema(path: Name, file: h5py.File) -> int:

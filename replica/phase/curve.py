@@ -172,70 +172,60 @@ def _filled(line: OneParameter, knots: list[Knot], roles: list[int], bend: float
 
 
 def _tabulated(found: Search, points: Traced, accuracy: float) -> xr.Dataset:
-    line, limits = found.line, found.thresholds
-    u, variables = points.u, {}
+    line, u = found.line, points.u
     c = np.array([line.value(t) for t in u[:, -1]])
     errors, columns = _columns(line, u, c)
+    variables, finite = {}, np.ones(len(c), dtype=bool)
     for name, (value, error, attrs) in columns.items():
         variables[name] = ("point", value, {k: v for k, v in attrs.items() if v})
-        variables[f"error_{name}"] = (
-            "point",
-            error,
-            {"long_name": f"error estimate of {name}", "units": attrs["units"]},
-        )
-    finite = np.all(
-        np.isfinite([v for value, error, _ in columns.values() for v in (value, error)]), axis=0
-    )
-    x = line.overlaps(u)
+        about = {"long_name": f"error estimate of {name}", "units": attrs["units"]}
+        variables[f"error_{name}"] = ("point", error, about)
+        finite &= np.isfinite(value) & np.isfinite(error)
+    variables |= _judged(line, points, c, finite, errors > accuracy)
+    coords, about = {"point": np.arange(len(c))}, metadata(line.model, line.fixed, line.sizes)
+    return xr.Dataset(variables, coords, about | _attributes(found, accuracy))
+
+
+def _judged(
+    line: OneParameter, points: Traced, c: np.ndarray, finite: np.ndarray, loose: np.ndarray
+) -> dict[str, Any]:
+    """How far each point is from a fixed point and from losing stability, and its status."""
+    x = line.overlaps(points.u)
     here = [line.at(p, v) for p, v in zip(x, c, strict=True)]
     radius = np.array([radius_of(s.slope) for s in here])
     residual = np.array([np.max(np.abs(s.update - p)) for s, p in zip(here, x, strict=True)])
     stable = radius < 1 + MARGINAL * (points.role != BETWEEN)
-    classify = [
-        (~finite, Status.NON_FINITE),
-        (np.isnan(radius), Status.BOUNDARY),
-        (errors > accuracy, Status.UNRESOLVED),
-        (~stable, Status.NOT_STABLE),
-    ]
-    status = np.select(
-        [where for where, _ in classify], [s.code for _, s in classify], Status.SUCCESSFUL.code
-    ).astype(np.int16)
-    variables |= {
+    conditions = [~finite, np.isnan(radius), loose, ~stable]
+    meant = [Status.NON_FINITE, Status.BOUNDARY, Status.UNRESOLVED, Status.NOT_STABLE]
+    status = np.select(conditions, [s.code for s in meant], Status.SUCCESSFUL.code)
+    stays = "whether plain iteration stays (at a fold: whether it does beside it)"
+    ended = {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]}
+    branch = {"long_name": "branch", "flag_meanings": list(ROLES)}
+    return {
         "spectral_radius": ("point", radius, {"long_name": "spectral radius of dF/dx"}),
-        "stable": (
-            "point",
-            stable,
-            {"long_name": "whether plain iteration stays (at a fold: whether it does beside it)"},
-        ),
+        "stable": ("point", stable, {"long_name": stays}),
         "residual": ("point", residual, {"long_name": "undamped residual max|F(x) - x|"}),
-        "status": (
-            "point",
-            status,
-            {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]},
-        ),
-        "role": ("point", points.role, {"long_name": "branch", "flag_meanings": list(ROLES)}),
+        "status": ("point", status.astype(np.int16), ended),
+        "role": ("point", points.role, branch),
         "piece": ("point", points.piece, {"long_name": "connected piece of the curve"}),
     }
-    attrs = {
+
+
+def _attributes(found: Search, accuracy: float) -> dict[str, Any]:
+    """What a file says of the curve as a whole."""
+    limits = found.thresholds
+    pairs = {n: {"value": getattr(limits, n), "error": limits.error[n]} for n in NAMES}
+    return {
         "kind": "curve",
-        "control": line.control,
+        "control": found.line.control,
         "within": list(limits.within),
         "accuracy": accuracy,
         "level": limits.level,
-    }
-    attrs["thresholds"] = {
-        n: {"value": getattr(limits, n), "error": limits.error[n]} for n in NAMES
-    }
-    attrs |= {
+        "thresholds": pairs,
         "transition": limits.transition,
         "folds": [{"value": f.value, "error": f.error} for f in found.found.folds],
         "complete": True,
     }
-    return xr.Dataset(
-        variables,
-        {"point": np.arange(len(c))},
-        metadata(line.model, line.fixed, line.sizes) | attrs,
-    )
 
 
 def _columns(

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
-
-from solvers import Status
 
 from ..errors import InputError
 from ..inputs import nearest
@@ -22,6 +19,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 SHADE = "#F0E442"
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 GREY = "#666666"
+WIDE = 20.0
+"""Ratio of two values beyond which an axis between them is logarithmic."""
 FORMATS = (".png", ".pdf", ".svg")
 EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42}
 """TrueType fonts in the file, which publishers ask for."""
@@ -71,6 +70,14 @@ STACKED = ("paper",)
 _STYLE: ContextVar[str] = ContextVar("style", default="default")
 
 
+def line_look(number: int) -> dict[str, Any]:
+    """Colour and line style of the curves of one axis; both change, for prints without colour."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": STYLES[number % len(STYLES)],
+    }
+
+
 def label(variable: Any) -> str:
     """Math text of a variable, from its ``latex`` attribute."""
     latex = variable.attrs.get("latex")
@@ -95,103 +102,6 @@ def drawn_as(style: str) -> Iterator[None]:
             yield
     finally:
         _STYLE.reset(token)
-
-
-def draw(dataset: xr.Dataset, y: str = "risk") -> Any:
-    """A figure of one variable of a sweep.
-
-    One swept control: a curve per branch, failed points as gaps, and the hard phase (two branches,
-    the better one not reached from the uninformed start) shaded. Two: a map of the best branch with
-    contours.
-
-    Raises
-    ------
-    InputError
-        No such variable, or not one or two swept controls.
-    """
-    names = [str(v) for v in dataset.data_vars]
-    if y not in names:
-        y_known = [n for n in names if not n.startswith("error_")]
-        raise InputError(f"the file has no variable {y!r}: {nearest(y, y_known)}")
-    axes = [str(d) for d in dataset.sizes if d != "branch"]
-    if len(axes) not in (1, 2):
-        raise InputError(f"cannot draw {len(axes)} swept controls: sweep one or two")
-    figure, panel = new_figure(1)
-    if len(axes) == 1:
-        curves(panel[0], dataset, y)
-    else:
-        _map(figure, panel[0], dataset, y)
-    return figure
-
-
-def draw_together(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
-    """One variable of several sweeps over the same control on one axis.
-
-    A model with an equilibrium of its own (Bayes-optimal) gives two curves, the algorithm's
-    (uninformed start) and the information-theoretic one (best free energy); a trained predictor the
-    branch of lowest energy.
-
-    Raises
-    ------
-    InputError
-        The sweeps are not over one and the same control, or one has no such variable.
-    """
-    axes = [[str(d) for d in dataset.sizes if d != "branch"] for dataset in datasets]
-    if any(len(a) != 1 or a != axes[0] for a in axes):
-        raise InputError(
-            f"the sweeps are over {', '.join('x'.join(a) or 'nothing' for a in axes)}: on one axis"
-            " they must share their one control"
-        )
-    missing = [str(d.attrs.get("title", "a file")) for d in datasets if y not in d.data_vars]
-    if missing:
-        raise InputError(f"{missing[0]} has no variable {y!r}: choose another with --y")
-    figure, (panel,) = new_figure(1)
-    lines = [line for dataset in datasets for line in _named_curves(dataset, y)]
-    for i, (name, values, error) in enumerate(lines):
-        x, order = values[axes[0][0]].values, np.argsort(values[axes[0][0]].values)
-        panel.plot(
-            x[order],
-            values.values[order],
-            color=COLOURS[i % 7],
-            linestyle=STYLES[i % 5],
-            label=name,
-        )
-        panel.fill_between(
-            x[order],
-            (values - error).values[order],
-            (values + error).values[order],
-            color=COLOURS[i % 7],
-            alpha=0.2,
-            linewidth=0,
-        )
-    first = datasets[0]
-    panel.set(xlabel=label(first[axes[0][0]]), ylabel=label(first[y]))
-    panel.legend(frameon=False)
-    return figure
-
-
-def _named_curves(dataset: xr.Dataset, y: str) -> Iterator[tuple[str, xr.DataArray, xr.DataArray]]:
-    """(legend, values, errors) of the curves of one sweep."""
-    options = dataset.attrs.get("options", {})
-    name = str(options.get("activation") or dataset.attrs.get("model", ""))
-    error = dataset[f"error_{y}"] if f"error_{y}" in dataset else xr.zeros_like(dataset[y])
-    values, pick = valid(dataset, y), best_branch(dataset)
-    if str(dataset.attrs.get("model", "")).endswith("bayes") and "uninformed" in dataset.branch:
-        yield "Bayes, algorithmic", values.sel(branch="uninformed"), error.sel(branch="uninformed")
-        yield "Bayes, information-theoretic", values.isel(branch=pick), error.isel(branch=pick)
-    else:
-        ridge = ", best ridge" if "optimised" in dataset.attrs else ""
-        yield f"{name}{ridge}", values.isel(branch=pick), error.isel(branch=pick)
-
-
-def best_branch(dataset: xr.Dataset) -> xr.DataArray:
-    """Number of the branch with the best free energy at each point."""
-    energy, largest = (
-        valid(dataset, "free_energy"),
-        dataset.attrs.get("best", "largest") == "largest",
-    )
-    score = energy.fillna(-np.inf if largest else np.inf)
-    return score.argmax("branch") if largest else score.argmin("branch")
 
 
 def new_figure(panels: int) -> tuple[Any, list[Any]]:
@@ -230,7 +140,8 @@ def legend_above(
     figure: Any, panel: Any, columns: int = 2, handles: list[Any] | None = None
 ) -> None:
     """The legend of a panel (or of given handles) above the figure, where it hides nothing."""
-    handles = panel.get_legend_handles_labels()[0] if handles is None else handles
+    if handles is None:
+        handles, _ = panel.get_legend_handles_labels()
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, frameon=False)
 
 
@@ -252,13 +163,18 @@ def legend_line(text: str, **style: Any) -> Any:
     return Line2D([], [], label=text, **style)
 
 
-def shades(count: int) -> Any:
+def colour_map(count: int) -> Any:
     """The colour map of risks, in so many shades (more only make a file larger); even in lightness,
     for every colour vision.
     """
     from matplotlib import colormaps
 
     return colormaps["cividis"].resampled(count)
+
+
+def scale_of(low: float, high: float) -> str:
+    """The scale for values between two: logarithmic if they span a large factor."""
+    return "log" if 0 < WIDE * low < high else "linear"
 
 
 def scaled(panel: Any, x: str, y: str) -> None:
@@ -279,73 +195,11 @@ def round_levels(low: float, high: float, most: int = 8) -> np.ndarray:
     """
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-    if 0 < 20 * low < high:
+    if scale_of(low, high) == "log":
         levels = LogLocator(subs=(1, 2, 5), numticks=most).tick_values(low, high)
     else:
         levels = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return np.round(levels[(levels > low) & (levels < high)], 12)
-
-
-def valid(dataset: xr.Dataset, y: str) -> xr.DataArray:
-    """The variable with its failed points as NaN (drawn as gaps)."""
-    return dataset[y].where(dataset["status"].isin(Status.point_codes()))
-
-
-def hard_phase(dataset: xr.Dataset) -> xr.DataArray:
-    """Where another branch than the uninformed one is better by free energy (and
-    distinct from it).
-    """
-    energy = valid(dataset, "free_energy").fillna(
-        -np.inf if dataset.attrs.get("best", "largest") == "largest" else np.inf
-    )
-    if "uninformed" not in dataset.branch or dataset.sizes["branch"] < 2:
-        return xr.zeros_like(energy.isel(branch=0), dtype=bool)
-    gain = (energy - energy.sel(branch="uninformed")) * (
-        1 if dataset.attrs.get("best", "largest") == "largest" else -1
-    )
-    return (gain > 1e-7).any("branch")
-
-
-def curves(panel: Any, dataset: xr.Dataset, y: str) -> None:
-    """One curve per branch against the one swept control, the hard phase shaded."""
-    (axis,) = (str(d) for d in dataset.sizes if d != "branch")
-    x, values = dataset[axis].values, valid(dataset, y)
-    order = np.argsort(x)
-    for i, branch in enumerate(dataset.branch.values):
-        panel.plot(
-            x[order],
-            values.sel(branch=branch).values[order],
-            color=COLOURS[i % 7],
-            linestyle=STYLES[i % 5],
-            label=f"{branch} start",
-        )
-    shade_hard(panel, x[order], hard_phase(dataset).values[order])
-    panel.set(xlabel=label(dataset[axis]), ylabel=label(dataset[y]))
-    panel.legend(frameon=False)
-
-
-def shade_hard(panel: Any, x: np.ndarray, hard: np.ndarray) -> None:
-    """Shade the interval of the hard phase."""
-    if hard.any():
-        panel.axvspan(
-            x[hard].min(), x[hard].max(), color=SHADE, alpha=0.35, linewidth=0, label="hard phase"
-        )
-
-
-def _map(figure: Any, panel: Any, dataset: xr.Dataset, y: str) -> None:
-    pick = best_branch(dataset)
-    first, second = (str(d) for d in dataset.sizes if d != "branch")
-    values = valid(dataset, y).isel(branch=pick).transpose(second, first)
-    mesh = panel.pcolormesh(
-        dataset[first], dataset[second], values, cmap="cividis", shading="nearest"
-    )
-    if min(values.shape) > 1 and np.isfinite(values.values).sum() > 3:
-        lines = panel.contour(
-            dataset[first], dataset[second], values, colors="white", linewidths=0.7
-        )
-        panel.clabel(lines, fontsize=7)
-    figure.colorbar(mesh, label=label(dataset[y]))
-    panel.set(xlabel=label(dataset[first]), ylabel=label(dataset[second]))
 
 
 def save_figure(figure: Any, path: Path, force: bool = False) -> Path:
@@ -358,9 +212,9 @@ def save_figure(figure: Any, path: Path, force: bool = False) -> Path:
     """
     path = Path(path)
     check_figure_target(path, force)
-    figure.savefig(
-        path, **({"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {})
-    )
+    # Smaller files, the same pixels.
+    how = {"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {}
+    figure.savefig(path, **how)
     return path
 
 

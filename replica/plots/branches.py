@@ -20,11 +20,23 @@ from .base import (
     round_levels,
     scaled,
 )
+from .registry import figure
+from .sweeps import draw_sweep
 
-FILLS = ("#FFFFFF", "#BFE3F7", "#F7EE9B", "#F3C9A5", "#E3B7CE")
-"""No branch (all starts failed), one, two, three, four or more."""
-HATCH = "#8C8C8C"
-NAMES = ("no branch found", "one branch", "two branches", "three branches", "four or more")
+COUNT_FILLS = ("#FFFFFF", "#BFE3F7", "#F7EE9B", "#F3C9A5", "#E3B7CE")
+"""By the number of branches: none (all starts failed), one, two, three, more."""
+COUNT_NAMES = ("no branch found", "one branch", "two branches", "three branches", "four or more")
+HATCHED = {"facecolor": "none", "edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0.0}
+UNSTABLE = 1
+"""In the variable ``rs`` of the map."""
+Cell = tuple[tuple[float, float], float, float]
+"""Corner, width, height."""
+
+
+@figure("branch map")
+def draw_branch_map(dataset: xr.Dataset, y: str = "risk") -> Any:
+    """The regions of the map. Another variable is drawn as of the sweep that the file also is."""
+    return draw_branches(dataset) if y == "risk" else draw_sweep(dataset, y)
 
 
 def draw_branches(dataset: xr.Dataset) -> Any:
@@ -33,28 +45,10 @@ def draw_branches(dataset: xr.Dataset) -> Any:
     """
     over, control = dataset.attrs["over"], dataset.attrs["control"]
     data = dataset.sortby([over, control]).transpose(control, over, "branch")
-    figure, (panel,) = new_figure(1)
-    scales = [spacing(data[n].values) for n in (over, control)]
-    x, y = (edges(data[n].values, s) for n, s in zip((over, control), scales, strict=True))
-    count, unstable = data["branches"].values, data["rs"].values == 1
-    handles = []
-    for code in np.unique(count[count != UNKNOWN]):
-        kind = min(int(code), len(FILLS) - 1)
-        handles.append(
-            fill_cells(
-                panel,
-                _cells(x, y, count == code),
-                NAMES[kind],
-                facecolor=FILLS[kind],
-                edgecolor=FILLS[kind],
-                linewidth=0.3,
-            )
-        )
-    if unstable.any():
-        style = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0.0}
-        handles.append(
-            fill_cells(panel, _cells(x, y, unstable), "replica symmetry unstable", **style)
-        )
+    drawing, (panel,) = new_figure(1)
+    scales = [spacing(data[name].values) for name in (over, control)]
+    x, y = edges(data[over].values, scales[0]), edges(data[control].values, scales[1])
+    handles = _regions(panel, data, x, y)
     handles += _gain(panel, data)
     panel.set(
         xlabel=label(data[over]),
@@ -63,8 +57,22 @@ def draw_branches(dataset: xr.Dataset) -> Any:
         ylim=(y[0], y[-1]),
     )
     scaled(panel, *scales)
-    legend_above(figure, panel, 2, handles)
-    return figure
+    legend_above(drawing, panel, 2, handles)
+    return drawing
+
+
+def _regions(panel: Any, data: xr.Dataset, x: np.ndarray, y: np.ndarray) -> list[Any]:
+    """The filled and the hatched cells; what they are, for the legend."""
+    count, unstable = data["branches"].values, data["rs"].values == UNSTABLE
+    handles = []
+    for code in np.unique(count[count != UNKNOWN]):
+        kind = min(int(code), len(COUNT_FILLS) - 1)
+        fill = {"facecolor": COUNT_FILLS[kind], "edgecolor": COUNT_FILLS[kind], "linewidth": 0.3}
+        handles.append(fill_cells(panel, _cells(x, y, count == code), COUNT_NAMES[kind], **fill))
+    if unstable.any():
+        where = _cells(x, y, unstable)
+        handles.append(fill_cells(panel, where, "replica symmetry unstable", **HATCHED))
+    return handles
 
 
 def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
@@ -83,26 +91,29 @@ def _gain(panel: Any, data: xr.Dataset) -> list[Any]:
         values,
         levels=levels,
         colors=COLOURS[6],
-        linewidths=[1.4 if v == 0 else 0.7 for v in levels],
-        linestyles=["--" if v < 0 else "-" for v in levels],
+        linewidths=[1.4 if level == 0 else 0.7 for level in levels],
+        linestyles=["--" if level < 0 else "-" for level in levels],
     )
     panel.clabel(drawn, fontsize=6, fmt="%g")
-    return [
-        legend_line(
-            f"gain over linear attention, {label(data[name])}", color=COLOURS[6], linewidth=0.7
-        )
+    words = f"gain over {_reference(data)}, {label(data[name])}"
+    return [legend_line(words, color=COLOURS[6], linewidth=0.7)]
+
+
+def _reference(data: xr.Dataset) -> str:
+    """What the map is compared with: the options of that sweep in which it differs."""
+    mine = data.attrs.get("options", {})
+    differing = [
+        str(value) for key, value in data.attrs["compared"].items() if value != mine.get(key)
     ]
+    return ", ".join(differing)
 
 
 def spacing(values: np.ndarray) -> str:
     """The scale on which a grid is even: log or linear."""
     if len(values) < 3 or values[0] <= 0:
         return "linear"
-    return (
-        "log"
-        if np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.mean(values)
-        else "linear"
-    )
+    uneven = np.ptp(np.diff(values)) / np.mean(values)
+    return "log" if np.ptp(np.diff(np.log(values))) < uneven else "linear"
 
 
 def edges(values: np.ndarray, scale: str) -> np.ndarray:
@@ -115,11 +126,7 @@ def edges(values: np.ndarray, scale: str) -> np.ndarray:
     return np.exp(ends) if scale == "log" else ends
 
 
-def _cells(
-    x: np.ndarray, y: np.ndarray, chosen: np.ndarray
-) -> list[tuple[tuple[float, float], float, float]]:
-    """(corner, width, height) of the chosen cells, shape (y, x)."""
-    return [
-        ((x[j], y[i]), x[j + 1] - x[j], y[i + 1] - y[i])
-        for i, j in zip(*np.nonzero(chosen), strict=True)
-    ]
+def _cells(x: np.ndarray, y: np.ndarray, chosen: np.ndarray) -> list[Cell]:
+    """The chosen cells of shape (y, x)."""
+    widths, heights = np.diff(x), np.diff(y)
+    return [((x[j], y[i]), widths[j], heights[i]) for i, j in np.argwhere(chosen)]

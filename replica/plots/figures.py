@@ -1,19 +1,62 @@
-"""Which figure a file asks for."""
+"""The figure of files: of one, of several sweeps on one axis, of checks on a sweep."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import xarray as xr
 
-from ..phase.branch_map import is_branch_map
-from . import manifold, subspace
-from .base import draw, draw_together
-from .branches import draw_branches
+from ..errors import InputError
+from ..files import store
+from .base import drawn_as
 from .checks import split_checks, with_checks
-from .curve import draw_curve, is_curve
-from .phase import draw_phase, is_phase_diagram
+from .registry import drawing_of
+from .sweeps import draw_together
+
+
+def plot(
+    *datasets: xr.Dataset | str | os.PathLike[str], y: str = "risk", style: str = "default"
+) -> Any:
+    """Draw what was computed: a sweep, a phase diagram, a curve of fixed points, a check, ...
+
+    Parameters
+    ----------
+    *datasets : xarray.Dataset or path
+        What ``sweep``, ``phase_diagram``, ``curve`` or ``load`` returns, or the files. Several
+        sweeps over the same control go on one axis, checks on them as dots.
+    y : str
+        The variable to draw.
+    style : str
+        "default", or "paper": one column of a two-column paper.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it; ``savefig`` writes it.
+
+    Raises
+    ------
+    InputError
+        Nothing to draw, no such variable or style, or files that do not belong together.
+    """
+    if not datasets:
+        raise InputError("there is nothing to draw: give datasets or the names of their files")
+    loaded = [_loaded(dataset) for dataset in datasets]
+    with drawn_as(style):
+        return figure_of_all(loaded, y)
+
+
+def _loaded(dataset: Any) -> xr.Dataset:
+    if isinstance(dataset, xr.Dataset):
+        return dataset
+    if isinstance(dataset, str | os.PathLike):
+        return store.load(dataset)
+    raise InputError(
+        f"cannot draw a {type(dataset).__name__}: give a dataset (of a sweep, a phase diagram, a"
+        " curve or a check) or the name of its file"
+    )
 
 
 def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
@@ -21,26 +64,14 @@ def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     sweeps.
     """
     curves, checks = split_checks(datasets)
-    figure = (
-        draw_together(curves, y) if len(curves) > 1 else figure_of(curves[0], y) if curves else None
-    )
-    return with_checks(figure, curves, checks, y)
+    drawn = None
+    if len(curves) == 1:
+        drawn = figure_of(curves[0], y)
+    elif curves:
+        drawn = draw_together(curves, y)
+    return with_checks(drawn, curves, checks, y)
 
 
 def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:
-    """The figure of a sweep, a phase diagram, a branch map, a curve of fixed points or a
-    simulation.
-    """
-    if (
-        is_branch_map(dataset) and y == "risk"
-    ):  # other variables are drawn as of the sweep that it also is
-        return draw_branches(dataset)
-    if is_curve(dataset):
-        return draw_curve(dataset, y)
-    if subspace.is_ascent(dataset):
-        return subspace.draw_check(dataset)
-    if manifold.is_evidence(dataset):
-        return manifold.draw_manifold([dataset])
-    if subspace.is_sign_diagram(dataset):
-        return subspace.draw_sign(dataset)
-    return draw_phase(dataset, y) if is_phase_diagram(dataset) else draw(dataset, y)
+    """The figure of one file, by its kind."""
+    return drawing_of(dataset)(dataset, y)

@@ -13,12 +13,20 @@ import xarray as xr
 from solvers import Status
 
 from .base import COLOURS, new_figure
+from .registry import figure
 
 SMALLEST = 1e-16
+"""Drawn for anything below, on a logarithmic axis."""
+WIDTH = 0.7
+"""Of a column; neighbours are 1 apart."""
+REST = {"marker": "o", "linestyle": "", "color": COLOURS[0], "markersize": 2}
+MOVING = {"marker": "x", "linestyle": "", "color": COLOURS[1], "markersize": 3}
 
 
-def is_evidence(dataset: xr.Dataset) -> bool:
-    return dataset.attrs.get("kind") == "evidence"
+@figure("evidence")
+def draw_evidence(dataset: xr.Dataset, y: str = "cross") -> Any:
+    """One setting. There is one picture, whatever ``y``."""
+    return draw_manifold([dataset])
 
 
 def draw_manifold(found: Sequence[xr.Dataset]) -> Any:
@@ -32,26 +40,35 @@ def draw_manifold(found: Sequence[xr.Dataset]) -> Any:
     found : sequence of datasets of ``descent.evidence``
     """
     rules = list(dict.fromkeys(dataset.attrs["options"]["rule"] for dataset in found))
-    figure, axes = new_figure(len(rules))
-    for panel, rule in zip(axes, rules, strict=True):
+    drawing, panels = new_figure(len(rules))
+    for panel, rule in zip(panels, rules, strict=True):
         columns = [dataset for dataset in found if dataset.attrs["options"]["rule"] == rule]
         for i, dataset in enumerate(columns):
-            rests = dataset.status.values == Status.SUCCESSFUL.code
-            x = i + np.linspace(-0.35, 0.35, len(rests))
-            y = np.maximum(dataset.cross.values, SMALLEST)
-            panel.plot(x[rests], y[rests], "o", color=COLOURS[0], markersize=2)
-            panel.plot(x[~rests], y[~rests], "x", color=COLOURS[1], markersize=3)
-        names = [
-            f"{d.attrs['options']['activation']}, $L={d.attrs['controls']['L']:g}$" for d in columns
-        ]
-        panel.set_xticks(range(len(columns)), names, rotation=60, ha="right", fontsize=7)
+            _column(panel, i, dataset)
+        panel.set_xticks(
+            range(len(columns)), map(_setting, columns), rotation=60, ha="right", fontsize=7
+        )
         panel.set(
             ylabel="largest cross term at the end",
             yscale="log",
             title=rule,
             ylim=(SMALLEST / 3, 30),
         )
-        panel.plot([], [], "o", color=COLOURS[0], markersize=2, label="at rest")
-        panel.plot([], [], "x", color=COLOURS[1], markersize=3, label="still moving")
+        panel.plot([], [], **REST, label="at rest")
+        panel.plot([], [], **MOVING, label="still moving")
         panel.legend(frameon=False, loc="center left")
-    return figure
+    return drawing
+
+
+def _column(panel: Any, number: int, dataset: xr.Dataset) -> None:
+    """The starts of one setting beside each other."""
+    rests = dataset.status.values == Status.SUCCESSFUL.code
+    x = number + np.linspace(-WIDTH / 2, WIDTH / 2, len(rests))
+    y = np.maximum(dataset.cross.values, SMALLEST)
+    panel.plot(x[rests], y[rests], **REST)
+    panel.plot(x[~rests], y[~rests], **MOVING)
+
+
+def _setting(dataset: xr.Dataset) -> str:
+    activation, length = dataset.attrs["options"]["activation"], dataset.attrs["controls"]["L"]
+    return f"{activation}, $L={length:g}$"

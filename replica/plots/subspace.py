@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .base import COLOURS, STYLES, label, new_figure
-from .phase import FILLS
+from .base import COLOURS, label, line_look, new_figure
+from .phase import PHASE_FILLS
+from .registry import figure
+
+BAND = (0.1, 0.9)
+"""Quantiles of the trials that are shaded."""
+CROWDING = (0.01, 0.03, 0.1, 0.3)
+"""Values of (d - 1)/L whose boundary is drawn."""
+ALIGNMENT = r"$|q_k\cdot\xi|$"
 
 
-def is_ascent(dataset: xr.Dataset) -> bool:
-    return dataset.attrs.get("kind") == "check" and "rho_flow" in dataset
-
-
-def is_sign_diagram(dataset: xr.Dataset) -> bool:
-    return dataset.attrs.get("kind") == "sign diagram"
+def _is_ascent(dataset: xr.Dataset) -> bool:
+    """Checks of stochastic ascent store paths, beside the comparisons that every check has."""
+    return "rho_flow" in dataset
 
 
 def draw_ascent(panels: Mapping[str, Mapping[str, xr.Dataset]]) -> Any:
@@ -28,97 +32,70 @@ def draw_ascent(panels: Mapping[str, Mapping[str, xr.Dataset]]) -> Any:
 
     Parameters
     ----------
-    panels : dict of title -> dict of label -> dataset of ``subspace_check.check``
+    panels : dict of title -> dict of label -> dataset of ``check.ascent.check``
     """
-    figure, axes = new_figure(len(panels))
+    drawing, axes = new_figure(len(panels))
+    theory = {"color": "black", "linestyle": ":", "linewidth": 1}
     for panel, (title, runs) in zip(axes, panels.items(), strict=True):
         for i, (name, run) in enumerate(runs.items()):
-            step, rho = (
-                run.step.values[1:],
-                np.abs(run.rho.values[:, 1:]),
-            )  # the axis is logarithmic: without step 0
-            low, high = np.quantile(rho, [0.1, 0.9], axis=0)
-            panel.fill_between(step, low, high, color=COLOURS[i % 7], alpha=0.2, linewidth=0)
-            panel.plot(
-                step,
-                rho.mean(axis=0),
-                color=COLOURS[i % 7],
-                linestyle=STYLES[i % 5],
-                linewidth=1.2,
-                label=name,
-            )
-            panel.plot(
-                step,
-                np.abs(run.rho_theory.values[:, 1:]).mean(axis=0),
-                color="black",
-                linestyle=":",
-                linewidth=1,
-            )
-        panel.plot([], [], color="black", linestyle=":", linewidth=1, label="theory")
-        panel.set(
-            xlabel="iteration", ylabel=r"$|q_k\cdot\xi|$", xscale="log", ylim=(0, 1.02), title=title
-        )
+            # The axis is logarithmic: without step 0.
+            step, rho = run.step.values[1:], np.abs(run.rho.values[:, 1:])
+            expected = np.abs(run.rho_theory.values[:, 1:]).mean(axis=0)
+            look = line_look(i)
+            low, high = np.quantile(rho, BAND, axis=0)
+            panel.fill_between(step, low, high, color=look["color"], alpha=0.2, linewidth=0)
+            panel.plot(step, rho.mean(axis=0), **look, linewidth=1.2, label=name)
+            panel.plot(step, expected, **theory)
+        panel.plot([], [], **theory, label="theory")
+        panel.set(xlabel="iteration", ylabel=ALIGNMENT, xscale="log", ylim=(0, 1.02), title=title)
         panel.legend(frameon=False, fontsize=8, loc="upper left")
-    return figure
+    return drawing
 
 
-def draw_check(dataset: xr.Dataset) -> Any:
+@figure("check", when=_is_ascent)
+def draw_ascent_check(dataset: xr.Dataset, y: str = "rho") -> Any:
     """One stored check: the simulation in rescaled time with its band, the flow and the mean path
-    of the theory.
+    of the theory. There is one picture, whatever ``y``.
     """
-    figure, (panel,) = new_figure(1)
+    drawing, (panel,) = new_figure(1)
     time, rho = dataset.time.values, np.abs(dataset.rho.values)
-    low, high = np.quantile(rho, [0.1, 0.9], axis=0)
-    panel.fill_between(
-        time,
-        low,
-        high,
-        color=COLOURS[0],
-        alpha=0.25,
-        linewidth=0,
-        label=f"10-90 % of {rho.shape[0]} trials",
-    )
+    theory = np.abs(dataset.rho_theory.values).mean(axis=0)
+    flow = np.abs(dataset.rho_flow.values).mean(axis=0)
+    low, high = np.quantile(rho, BAND, axis=0)
+    band = f"10-90 % of {rho.shape[0]} trials"
+    panel.fill_between(time, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label=band)
     panel.plot(time, rho.mean(axis=0), color=COLOURS[0], label="simulation, mean")
-    panel.plot(
-        time,
-        np.abs(dataset.rho_theory.values).mean(axis=0),
-        color="black",
-        linestyle=":",
-        label="theory with gradient noise",
-    )
-    panel.plot(
-        time,
-        np.abs(dataset.rho_flow.values).mean(axis=0),
-        color=COLOURS[1],
-        linestyle="--",
-        label="flow (steps to zero)",
-    )
-    panel.set(xlabel=r"$\sum_k\eta_k$", ylabel=r"$|q_k\cdot\xi|$", ylim=(0, 1.02))
+    panel.plot(time, theory, color="black", linestyle=":", label="theory with gradient noise")
+    panel.plot(time, flow, color=COLOURS[1], linestyle="--", label="flow (steps to zero)")
+    panel.set(xlabel=r"$\sum_k\eta_k$", ylabel=ALIGNMENT, ylim=(0, 1.02))
     panel.legend(frameon=False)
-    return figure
+    return drawing
 
 
-def draw_sign(dataset: xr.Dataset) -> Any:
-    """Where -xi attracts too: at L = infinity (filled), and at finite (d - 1)/L (contours)."""
-    figure, (panel,) = new_figure(1)
+@figure("sign diagram")
+def draw_sign(dataset: xr.Dataset, y: str = "boundary_share") -> Any:
+    """Where -xi attracts too: at L = infinity (filled), and at finite (d - 1)/L (contours). There
+    is one picture, whatever ``y``.
+    """
+    drawing, (panel,) = new_figure(1)
     theta, r = dataset.theta.values, dataset.r.values
     boundary = dataset.boundary_share.values
     panel.fill_between(
         theta,
         0,
         boundary,
-        color=FILLS[1],
+        color=PHASE_FILLS[1],
         alpha=0.6,
         linewidth=0,
         label=r"$-\xi$ attracts too, $L=\infty$",
     )
     panel.plot(theta, boundary, color=COLOURS[6])
     values = dataset.boundary_crowding.values.T
-    levels = [0.01, 0.03, 0.1, 0.3]
-    if min(values.shape) > 1 and values.max() > levels[0]:
-        lines = panel.contour(theta, r, values, levels=levels, colors=[COLOURS[0]], linewidths=0.8)
+    if min(values.shape) > 1 and values.max() > CROWDING[0]:
+        ink = COLOURS[0]
+        lines = panel.contour(theta, r, values, levels=CROWDING, colors=[ink], linewidths=0.8)
         panel.clabel(lines, fontsize=7)
-        panel.plot([], [], color=COLOURS[0], linewidth=0.8, label="boundary at this $(d-1)/L$")
+        panel.plot([], [], color=ink, linewidth=0.8, label="boundary at this $(d-1)/L$")
     panel.set(
         xlabel=label(dataset.theta),
         ylabel=label(dataset.r),
@@ -126,4 +103,4 @@ def draw_sign(dataset: xr.Dataset) -> Any:
         ylim=(r.min(), r.max()),
     )
     panel.legend(frameon=False, fontsize=8)
-    return figure
+    return drawing

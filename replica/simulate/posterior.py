@@ -109,21 +109,27 @@ def _others(a: jax.Array) -> jax.Array:
 
 
 def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> Posterior:
-    (_, v_k), (_, width) = derived.log_z.variances
-    known = [*(q.symbol for q in model.overlaps), *(q.symbol for q in model.controls)]
-    widths, controls = (
-        [function(known, e) for e in (v_k, width)],
-        [values[q.name] for q in model.controls],
-    )
-    nu, tokens, nodes = (
-        jnp.asarray(values["nu"]),
-        int(values["L"]),
-        theory_of(model).node_sizes(dict(values)).winner,
-    )
-    rows = max(1, BLOCK // (tokens * nodes))
-    score_k, score_v = derived.forces["k"], derived.forces["v"]
+    seen = _Seen(model, values, derived)
+    return Posterior(jax.jit(seen.channel), 0.0, jax.jit(seen.predict))
 
-    def seen(
+
+class _Seen:
+    """What all tokens of a sample say together, at given controls."""
+
+    def __init__(self, model: Model, values: Mapping[str, float], derived: JointOutput) -> None:
+        (_, v_k), (_, width) = derived.log_z.variances
+        known = [*(q.symbol for q in model.overlaps), *(q.symbol for q in model.controls)]
+        self.widths = [function(known, e) for e in (v_k, width)]
+        self.controls = [values[q.name] for q in model.controls]
+        self.nu, self.tokens = jnp.asarray(values["nu"]), int(values["L"])
+        self.nodes = theory_of(model).node_sizes(dict(values)).winner
+        self.rows = max(1, BLOCK // (self.tokens * self.nodes))
+        log_z = derived.log_z
+        self.names = log_z.score("k"), log_z.score("v")
+        self.asked = derived.forces["k"], derived.forces["v"]
+
+    def sample(
+        self,
         law: location_law.Noise,
         omega_k: jax.Array,
         omega_v: jax.Array,
@@ -131,46 +137,40 @@ def _joint(model: Model, values: Mapping[str, float], derived: JointOutput) -> P
         width: jax.Array,
     ) -> tuple[dict[Any, jax.Array], jax.Array]:
         """Derivatives of log Z of one sample, by node, and the probabilities of the locations."""
-        h = law.rate * omega_k[None]
-        found = location_law.scored(
-            law,
-            h,
-            omega_v[None],
-            y[None, None],
-            width,
-            jnp.ones(tokens, bool),
-            nodes,
-            h.max(axis=1, keepdims=True),
-        )
-        return {
-            derived.log_z.score("k"): found.key_score[0, 0],
-            derived.log_z.score("v"): found.value_score[0, 0],
-        }, found.probability[0]
+        h, present = law.rate * omega_k[None], jnp.ones(self.tokens, bool)
+        top, label = h.max(axis=1, keepdims=True), y[None, None]
+        found = location_law.scored(law, h, omega_v[None], label, width, present, self.nodes, top)
+        scores = dict(zip(self.names, (found.key_score, found.value_score), strict=True))
+        return {name: score[0, 0] for name, score in scores.items()}, found.probability[0]
 
-    @jax.jit
     def channel(
-        omega_k: jax.Array, omega_v: jax.Array, y: jax.Array, present: Any, V_k: Any, V_v: Any
+        self,
+        omega_k: jax.Array,
+        omega_v: jax.Array,
+        y: jax.Array,
+        present: Any,
+        V_k: Any,
+        V_v: Any,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        v, w = (f(1 - V_k, 1 - V_v, *controls) for f in widths)
-        law = location_law.noise(v, nu)
+        """g of both fields, and sum c_k."""
+        variance, width = (f(1 - V_k, 1 - V_v, *self.controls) for f in self.widths)
+        law, (score_k, score_v) = location_law.noise(variance, self.nu), self.asked
 
-        def sample(
-            at: tuple[jax.Array, jax.Array, jax.Array],
-        ) -> tuple[jax.Array, jax.Array, jax.Array]:
-            forces = seen(law, *at, w)[0]
-            bend = jax.jacfwd(lambda omega: seen(law, omega, *at[1:], w)[0][score_k])(at[0])
-            return forces[score_k], forces[score_v], -jnp.trace(bend)
+        def one(at: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+            def force(omega: jax.Array) -> jax.Array:
+                return self.sample(law, omega, *at[1:], width)[0][score_k]
 
-        g_k, g_v, c_k = jax.lax.map(sample, (omega_k.T, omega_v.T, y), batch_size=rows)
+            forces = self.sample(law, *at, width)[0]
+            return forces[score_k], forces[score_v], -jnp.trace(jax.jacfwd(force)(at[0]))
+
+        g_k, g_v, c_k = jax.lax.map(one, (omega_k.T, omega_v.T, y), batch_size=self.rows)
         return g_k.T, g_v.T, jnp.sum(c_k)
 
-    @jax.jit
-    def predict(omega_k: jax.Array, omega_v: jax.Array, present: Any, V_k: Any) -> jax.Array:
-        law = location_law.noise(widths[0](1 - V_k, 0.0, *controls), nu)
+    def predict(self, omega_k: jax.Array, omega_v: jax.Array, present: Any, V_k: Any) -> jax.Array:
+        """E[y | X]."""
+        law = location_law.noise(self.widths[0](1 - V_k, 0.0, *self.controls), self.nu)
 
-        def sample(at: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return jnp.sum(seen(law, *at, jnp.zeros(()), jnp.ones(()))[1] * at[1])
+        def one(at: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return jnp.sum(self.sample(law, *at, jnp.zeros(()), jnp.ones(()))[1] * at[1])
 
-        return jax.lax.map(sample, (omega_k.T, omega_v.T), batch_size=rows)
-
-    return Posterior(channel, 0.0, predict)
+        return jax.lax.map(one, (omega_k.T, omega_v.T), batch_size=self.rows)

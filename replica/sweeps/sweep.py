@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from equations import Model, Quantity
+from equations.numerals import real, shown, whole
 
 from ..errors import InputError
 from ..files.store import Name
@@ -30,20 +31,24 @@ from ..theories import Settings, theory_of
 from .columns import SweepColumn, columns, solve_column
 from .dataset import blank, failures, fill, statuses, waiting
 
+MOST_POINTS = 1_000_000
+"""Of one axis."""
+
 
 def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray:
     """Read ``start:stop:num[:log]`` as an array of values of ``quantity``."""
     parts = text.split(":")
     try:
-        start, stop, num = float(parts[0]), float(parts[1]), int(parts[2])
+        start, stop, num = real(parts[0]), real(parts[1]), whole(parts[2])
         spacing = parts[3] if len(parts) == 4 else "linear"
-        if len(parts) > 4 or spacing not in ("linear", "log") or num < 1:
+        if len(parts) > 4 or spacing not in ("linear", "log") or not 1 <= num <= MOST_POINTS:
             raise ValueError
     except (ValueError, IndexError):
         option = option or f"--over {quantity.name}="
         name = option.rpartition(" ")[2] if option.endswith("=") else ""
         raise InputError(
-            f"cannot read {option}{text!r}: write {name}start:stop:num or start:stop:num:log"
+            f"cannot read {option}{shown(text)}: write {name}start:stop:num or start:stop:num:log"
+            f" (num up to {MOST_POINTS})"
         ) from None
     for end in (start, stop):
         number(quantity, end)

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 import replica
 from replica import InputError
-from replica.check import fits
+from replica.check import EXPERIMENTS, Asked, fits
 from replica.check.report import Report, compare_sizes, intercept
-from replica.check.trials import plan
-from replica.cli import app, check
+from replica.check.trials import read_trials
+from replica.cli import app
+from replica.cli.check import run_check
 from replica.jobs.run import JobOptions
 
 LINEAR = {
@@ -92,18 +93,18 @@ def test_problems_leave_no_verdict_and_reasons_are_quoted() -> None:
 )
 def test_bad_options_are_one_sentence(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        fits.plan(LINEAR, **wrong)
+        EXPERIMENTS["slr-erm"].planned(LINEAR, **wrong)
 
 
 def test_options_of_another_check_are_refused() -> None:
     with pytest.raises(InputError, match="has no --D"):
-        check.run("subspace", {}, {"sizes": "100", "seed": 0}, False, JobOptions())
+        run_check(Asked("subspace", {}), {"sizes": "100", "seed": 0}, False, JobOptions())
     with pytest.raises(InputError, match="has no --batch: it has --D"):
-        check.run("slr-erm", {}, {"batch": 2}, False, JobOptions())
+        run_check(Asked("slr-erm", {}), {"batch": 2}, False, JobOptions())
 
 
 def test_trials_do_not_depend_on_each_other() -> None:
-    few, many = (plan("50", trials, 3) for trials in (2, 5))
+    few, many = (read_trials("50", trials, 3) for trials in (2, 5))
     assert few.generator(50, 1).standard_normal() == many.generator(50, 1).standard_normal()
     assert (
         few.generator(50, 0).standard_normal()
@@ -152,8 +153,8 @@ def test_linear_attention_agrees_and_is_stored(tmp_path: Path) -> None:
 
 def test_wrong_theory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The theory of another noise level: exit code 1, the quantities named."""
-    right = fits.theory
-    monkeypatch.setattr(fits, "theory", lambda p: right(fits.plan(LINEAR | {"Delta": 1.0})))
+    right, other = fits.lowest_energy, EXPERIMENTS["slr-erm"].planned(LINEAR | {"Delta": 1.0})
+    monkeypatch.setattr(fits, "lowest_energy", lambda plan: right(other))
     result = CliRunner().invoke(
         app, ["check", "slr-erm", *arguments(LINEAR), "--D", "60,120", "--trials", "6"]
     )
@@ -172,7 +173,7 @@ def test_unstable_point_disagrees_and_says_why() -> None:
         "lam_v": 1,
         "alpha": 3,
     }
-    report, _ = fits.check(fits.plan(given, sizes="100,200,400", trials=8))
+    report = replica.check("slr-erm", **given, sizes="100,200,400", trials=8)
     assert not report.agrees and "replicon" in report.verdict and "RS unstable" in report.verdict
 
 
@@ -203,5 +204,5 @@ def test_unstable_point_disagrees_and_says_why() -> None:
     ids=["softmax", "max"],
 )
 def test_reference_points_agree(given: dict[str, Any]) -> None:
-    report, _ = fits.check(fits.plan(given, sizes="100,200,400", trials=10))
+    report = replica.check("slr-erm", **given, sizes="100,200,400", trials=10)
     assert report.agrees, report.verdict

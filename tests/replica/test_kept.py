@@ -10,9 +10,9 @@ import pytest
 
 import replica
 from replica import InputError, StoreError
-from replica.check import state_evolution
-from replica.check.trials import plan, run
-from replica.cli import check
+from replica.check import EXPERIMENTS, Asked, state_evolution
+from replica.check.trials import read_trials, run_trials
+from replica.cli.check import run_check
 from replica.jobs import checkpoint
 from replica.jobs.run import JobOptions
 from replica.plots.checks import draw_check
@@ -21,8 +21,8 @@ POINT = {"L": 2, "nu": 1, "Delta": 0.1, "alpha": 0.75}
 OPTIONS = {"sizes": "40,80", "trials": 3, "steps": 60}
 
 
-def planned(**changes: Any) -> state_evolution.Plan:
-    return state_evolution.plan(
+def planned(**changes: Any) -> state_evolution.MessagePlan:
+    return EXPERIMENTS["slr-bayes"].planned(
         POINT | {n: v for n, v in changes.items() if n in POINT},
         **OPTIONS | {n: v for n, v in changes.items() if n in OPTIONS},
     )
@@ -36,7 +36,7 @@ def simulated(file: Path, resume: bool = False, **changes: Any) -> dict[str, np.
         what.trials.trials,
         {"settings": what.settings()},
     ) as trials:
-        return state_evolution.simulate(what, kept=trials)
+        return state_evolution.simulate_messages(what, kept=trials)
 
 
 def test_trials_that_were_interrupted_continue_bit_for_bit(
@@ -80,9 +80,9 @@ def test_the_file_of_a_continued_check_is_that_of_an_undisturbed_one(tmp_path: P
     what = planned()
     attrs = {"kind": "check", "model": "slr-bayes", "settings": what.settings()}
     with checkpoint.keeping(JobOptions(part), (40, 80), 3, attrs) as trials:
-        trials.put(0, 0, {n: v[0, 0] for n, v in state_evolution.simulate(what).items()})
+        trials.put(0, 0, {n: v[0, 0] for n, v in state_evolution.simulate_messages(what).items()})
     for file in (whole, part, part):  # the last time nothing is left to do
-        check.run("slr-bayes", POINT, OPTIONS, True, JobOptions(file, resume=file == part))
+        run_check(Asked("slr-bayes", POINT), OPTIONS, True, JobOptions(file, resume=file == part))
     same = replica.load(whole)
     assert (
         same.identical(replica.load(part).assign_attrs(created=same.attrs["created"]))
@@ -91,8 +91,8 @@ def test_the_file_of_a_continued_check_is_that_of_an_undisturbed_one(tmp_path: P
 
 
 def test_what_is_kept_is_what_was_found() -> None:
-    sizes = plan("20,40", 2)
-    found = run(sizes, lambda D, rng: {"a": D, "b": [rng.standard_normal(), 0.0]})
+    sizes = read_trials("20,40", 2)
+    found = run_trials(sizes, lambda D, rng: {"a": D, "b": [rng.standard_normal(), 0.0]})
     assert found["a"].tolist() == [[20, 20], [40, 40]] and found["a"].dtype.kind == "i"
     assert (
         found["b"].shape == (2, 2, 2)
@@ -103,11 +103,10 @@ def test_what_is_kept_is_what_was_found() -> None:
 def test_resume_is_refused_where_it_means_nothing(tmp_path: Path) -> None:
     for work in (JobOptions(resume=True), JobOptions(tmp_path / "a.h5", resume=True, force=True)):
         with pytest.raises(InputError, match="resume"):
-            check.run("slr-bayes", POINT, OPTIONS, False, work)
+            run_check(Asked("slr-bayes", POINT), OPTIONS, False, work)
     with pytest.raises(InputError, match="has no --resume"):
-        check.run(
-            "subspace",
-            {"theta": 1, "r": 0.1},
+        run_check(
+            Asked("subspace", {"theta": 1, "r": 0.1}),
             {},
             False,
             JobOptions(tmp_path / "a.h5", resume=True),

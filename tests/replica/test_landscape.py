@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import replica
-from replica import InputError
-from replica.check import landscape
+from replica import InputError, landscape
 from replica.simulate import data, measure
 
 POINT = {"L": 2, "nu": 1, "Delta": 0.1, "alpha": 0.75}
@@ -45,10 +44,10 @@ def test_cosines_are_those_of_the_weights() -> None:
     )
     drawn = data.draw(np.random.default_rng(0), "spiked", 30, 2, 3, 1, 0.1)
     x = measure.overlaps(drawn, 2 * drawn.k_star, 3 * drawn.v_star)
-    assert landscape._cosine(x["m_k"], x["q_k"]) == pytest.approx(
+    assert landscape.cosine(x["m_k"], x["q_k"]) == pytest.approx(
         np.linalg.norm(drawn.k_star) / np.sqrt(30)
     )
-    assert landscape._cosine(0.0, 0.0) == 0
+    assert landscape.cosine(0.0, 0.0) == 0
 
 
 def test_unknown_algorithms_are_named() -> None:

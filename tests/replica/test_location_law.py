@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import replica
 from equations import MODELS
 from equations.slr.laws import location_option, read_location
-from replica.check.state_evolution import plan
+from replica.check import EXPERIMENTS
 from replica.cli import app
 from replica.lowering.lower import NodeSizes
 from replica.theories.equations import CompiledEquations
@@ -163,4 +163,4 @@ def test_what_does_not_go_with_it() -> None:
         with pytest.raises(replica.InputError, match=sentence):
             replica.solve("slr-bayes", location="0.5,0.5", **POINT | other)
     with pytest.raises(replica.InputError, match="uniform location"):
-        plan({"location": "0.7,0.3", **POINT})
+        EXPERIMENTS["slr-bayes"].planned({"location": "0.7,0.3", **POINT})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from equations.slr.output_functions import output, symbols
 from replica import InputError
-from replica.check import state_evolution
+from replica.check import EXPERIMENTS, state_evolution
 from replica.cli import app
 from replica.lowering.lower import function
 from replica.models import resolve
@@ -150,7 +150,7 @@ def test_a_certain_token_leaves_the_others_finite() -> None:
 def paths(
     D: int, trials: int, steps: int, **changes: Any
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    planned = state_evolution.plan(
+    planned = EXPERIMENTS["slr-bayes"].planned(
         POINT | changes, sizes=str(D), trials=trials, damping=0.0, steps=steps
     )
     known = posterior(planned.model, planned.values)
@@ -201,7 +201,7 @@ def test_low_noise_converges(changes: dict[str, Any]) -> None:
     """Delta = 1e-3, D = 2000; spiked: inside and beyond the region where the messages oscillate
     undamped.
     """
-    planned = state_evolution.plan(
+    planned = EXPERIMENTS["slr-bayes"].planned(
         {"nu": 1} | changes | {"L": 4, "Delta": 1e-3}, sizes="2000", trials=2
     )
     found = planned.passed(
@@ -212,7 +212,7 @@ def test_low_noise_converges(changes: dict[str, Any]) -> None:
 
 
 def test_statuses_and_bad_options() -> None:
-    planned = state_evolution.plan(POINT, sizes="60", trials=2, steps=2)
+    planned = EXPERIMENTS["slr-bayes"].planned(POINT, sizes="60", trials=2, steps=2)
     known = posterior(planned.model, planned.values)
     drawn = planned.draw(60, planned.trials.generator(60, 0))
     assert planned.passed(drawn, known).status is message_passing.Settled.MAX_STEPS
@@ -224,7 +224,7 @@ def test_statuses_and_bad_options() -> None:
         ({"steps": 0}, "steps"),
     ):
         with pytest.raises(InputError, match=says):
-            state_evolution.plan(POINT, **wrong)
+            EXPERIMENTS["slr-bayes"].planned(POINT, **wrong)
 
 
 @pytest.mark.slow

@@ -17,8 +17,7 @@ import pytest
 import sympy as sp
 
 import replica
-from equations import X, Y, Z, bayes_glm, normal, quantity
-from replica import InputError, StoreError
+from replica import InputError, StoreError, X, Y, Z, bayes_glm, normal, quantity
 from replica.jobs import workers
 from replica.models import built
 
@@ -345,8 +344,7 @@ def test_a_free_energy_is_shown_and_evaluated(command) -> None:
 
 HEAD = """
 from sympy import *
-from equations import Model, conjugate, quantity
-from equations.priors import gaussian_term
+from replica import Model, conjugate, gaussian_term, quantity
 alpha, q = quantity("alpha"), quantity("q")
 q_hat = conjugate(q)
 def raw(**changes):

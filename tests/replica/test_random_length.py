@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replica.check import fits, state_evolution
+import replica
 from replica.models import resolve
 from replica.simulate import data, erm, measure
 from replica.simulate.attention import attention
@@ -112,11 +112,11 @@ def test_the_test_risk_is_that_of_fresh_tokens() -> None:
     ],
 )
 def test_trained_attention_agrees(changes: dict[str, Any]) -> None:
-    report, _ = fits.check(fits.plan(ERM | changes, sizes="100,200,400", trials=10))
+    report = replica.check("slr-erm", **ERM | changes, sizes="100,200,400", trials=10)
     assert report.agrees, report.verdict
 
 
 @pytest.mark.slow
 def test_message_passing_agrees() -> None:
-    report, _ = state_evolution.check(state_evolution.plan(BAYES, sizes="100,200,400", trials=10))
+    report = replica.check("slr-bayes", **BAYES, sizes="100,200,400", trials=10)
     assert report.agrees, report.verdict

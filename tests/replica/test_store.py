@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from replica.errors import StoreError
-from replica.files import store
+from replica.files import store, writer
 
 METADATA = {
     "model": "slr-bayes",
@@ -324,7 +324,7 @@ def test_same_dataset_same_bytes(tmp_path: Path, curve: xr.Dataset) -> None:
 def attempt(request: pytest.FixtureRequest, curve: xr.Dataset) -> Any:
     """Both ways to meet a refusal."""
     if request.param == "check_target":
-        return store.check_target
+        return writer.check_target
     return lambda path, force=False: store.save(path, curve, force=force)
 
 
@@ -372,8 +372,8 @@ def test_a_folder_without_permission_is_refused(
 
 
 def test_check_target_writes_nothing(tmp_path: Path) -> None:
-    assert store.check_target(tmp_path / "x.h5") is None
-    assert store.check_target(str(tmp_path / "x.h5"), force=True) is None
+    assert writer.check_target(tmp_path / "x.h5") is None
+    assert writer.check_target(str(tmp_path / "x.h5"), force=True) is None
     assert names(tmp_path) == []
 
 
@@ -481,7 +481,7 @@ def test_a_crash_after_some_variables(
 
 def test_a_killed_process_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
     script = (
-        "import os, sys, xarray as xr; from replica import store\n"
+        "import os, sys, xarray as xr; from replica.files import store\n"
         "store.save(sys.argv[1], xr.Dataset({'m': 1}))\n"
         "os.fsync = lambda _: os._exit(9)\n"
         "store.save(sys.argv[1], xr.Dataset({'m': 2}), force=True)"
@@ -512,7 +512,7 @@ def test_a_file_system_that_really_refuses_bytes(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     assert resource
     script = (
-        "import resource, sys, numpy as np, xarray as xr; from replica import store\n"
+        "import resource, sys, numpy as np, xarray as xr; from replica.files import store\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
         "try: store.save(sys.argv[1], xr.Dataset({'m': ('i', np.zeros(5000))}))\n"
         "except store.StoreError as error: print(error)"
@@ -572,7 +572,7 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 
 
 def run(script: str, path: Path) -> subprocess.Popen[str]:
-    root = Path(store.__file__).parents[1]
+    root = Path(store.__file__).parents[2]
     return subprocess.Popen(
         [sys.executable, "-c", script, str(path)],
         cwd=root,

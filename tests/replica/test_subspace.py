@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import replica
-from replica.check import ascent as subspace_check
 from replica.dynamics import recovery
 from replica.simulate.subspace import Ascent, _projected_gradient, gradient, prepared, run
 
@@ -395,5 +394,5 @@ def test_check_with_explicit_tokens(command) -> None:
     ],
 )
 def test_theory_and_simulation_agree(theta: float, r: float, d: int, length: int) -> None:
-    report, _ = subspace_check.check(subspace_check.plan(theta, r, d=d, L=length))
+    report = replica.check("subspace", theta=theta, r=r, d=d, L=length)
     assert report.agrees, report.verdict

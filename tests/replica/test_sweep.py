@@ -7,7 +7,8 @@ import pytest
 
 import replica
 from replica import InputError, to_dataset
-from replica.plots.base import draw, hard_phase, save_figure
+from replica.plots.base import save_figure
+from replica.plots.sweeps import draw_sweep, hard_phase
 
 BAYES = {"L": 4, "nu": 1, "Delta": 1e-4}
 
@@ -68,7 +69,7 @@ def test_failed_points_keep_their_status_and_are_drawn_as_gaps() -> None:
     )
     assert (short.status != 0).any()
     assert "maximum number of steps" in short.status.attrs["flag_meanings"][int(short.status.max())]
-    drawn = draw(short, "mse").axes[0].lines[0].get_ydata()
+    drawn = draw_sweep(short, "mse").axes[0].lines[0].get_ydata()
     assert np.isnan(drawn).sum() == int((short.status.sel(branch="uninformed") != 0).sum())
 
 
@@ -77,7 +78,7 @@ def test_round_trip_through_a_file(curve, tmp_path) -> None:
     back = replica.load(path)
     assert back.identical(curve) or back.equals(curve)
     assert back.attrs["options"] == {"rule": "spiked"}
-    save_figure(draw(back), tmp_path / "c.svg")
+    save_figure(draw_sweep(back), tmp_path / "c.svg")
     assert "<svg" in (tmp_path / "c.svg").read_text()[:400]
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import replica
 from replica import InputError, cli
 from replica.check import measurements
-from replica.plots.base import draw
 from replica.plots.checks import draw_check, points, with_checks
+from replica.plots.sweeps import draw_sweep
 
 THEORY = replica.solve("spiked-wigner", snr=2.0).branch("informed").overlaps["q"]
 
@@ -88,16 +88,16 @@ def test_wrong_measurements_disagree_and_values_without_error_are_only_listed(
 )
 def test_bad_files_are_one_sentence(lines: list[str], says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=says):
-        measurements.read(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
+        measurements.read_table(written(tmp_path / "own.csv", *lines), "spiked-wigner", {})
 
 
 def test_missing_file_and_model(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
-        measurements.read(tmp_path / "none.csv", "spiked-wigner", {})
+        measurements.read_table(tmp_path / "none.csv", "spiked-wigner", {})
     with pytest.raises(InputError, match="which model"):
-        measurements.read(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
+        measurements.read_table(written(tmp_path / "own.csv", "snr,q", "2,1"), None, {})
     with pytest.raises(InputError, match="given twice"):
-        measurements.read(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
+        measurements.read_table(tmp_path / "own.csv", "spiked-wigner", {"snr": 2})
 
 
 def checked(**attrs: Any) -> xr.Dataset:
@@ -122,7 +122,7 @@ def checked(**attrs: Any) -> xr.Dataset:
 
 def test_checks_are_drawn_on_a_sweep(tmp_path: Path, call: Any) -> None:
     sweep = replica.sweep("spiked-wigner", over={"snr": np.linspace(1.5, 3, 4)})
-    figure = with_checks(draw(sweep, "q"), [sweep], [checked()], "q")
+    figure = with_checks(draw_sweep(sweep, "q"), [sweep], [checked()], "q")
     (bar,) = figure.axes[0].containers
     assert bar.lines[0].get_xydata().tolist() == [[2.0, 0.7]] and bar.has_yerr
     replica.save(tmp_path / "sweep.h5", sweep)
@@ -139,16 +139,16 @@ def test_checks_are_drawn_on_a_sweep(tmp_path: Path, call: Any) -> None:
     assert code == 0 and (tmp_path / "both.png").stat().st_size > 5000
     for other in (checked(model="slr-erm"),):
         with pytest.raises(InputError, match="do not belong together"):
-            with_checks(draw(sweep, "q"), [sweep], [other], "q")
+            with_checks(draw_sweep(sweep, "q"), [sweep], [other], "q")
     with pytest.raises(InputError, match="did you mean q"):
-        with_checks(draw(sweep, "q"), [sweep], [checked()], "qq")
+        with_checks(draw_sweep(sweep, "q"), [sweep], [checked()], "qq")
 
 
 def test_a_check_alone_is_drawn_against_inverse_size_or_its_control(tmp_path: Path) -> None:
     panel = draw_check(checked(), "q").axes[0]
     assert panel.get_xlabel() == "1/D" and len(panel.containers) == 2
     file = written(tmp_path / "own.csv", "snr,q,q_error", "2,0.9,0.01", "3,0.95,0.01")
-    _, own = measurements.check(file, "spiked-wigner", {})
+    own = replica.check("spiked-wigner", csv=file).dataset
     panel = draw_check(own, "q").axes[0]
     assert "lambda" in panel.get_xlabel()
     assert points(own, "snr", "q").x.tolist() == [2, 3]

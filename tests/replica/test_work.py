@@ -25,9 +25,9 @@ from typer.testing import CliRunner
 import replica
 from replica import InputError, Status, StoreError
 from replica.cli import app
-from replica.files import store
+from replica.files import store, writer
 from replica.jobs.checkpoint import VOLATILE
-from replica.plots.base import valid
+from replica.plots.sweeps import valid
 from replica.sweeps.dataset import failures
 
 GRID = {"snr": np.linspace(0.5, 4, 20)}
@@ -250,7 +250,7 @@ def test_two_writers_and_ctrl_c(tmp_path: Path, whole: xr.Dataset) -> None:
 
 def test_a_second_resume_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with (
-        store.locked(tmp_path / "x.h5"),
+        writer.locked(tmp_path / "x.h5"),
         pytest.raises(StoreError, match=f"by process {os.getpid()} "),
     ):
         replica.sweep("spiked-wigner", over=GRID, file=tmp_path / "x.h5", resume=True)
@@ -263,7 +263,7 @@ def test_a_lock_removed_by_its_owner_is_taken_anew(
     """Between our opening the lock file and locking it, its owner ends: the lock on the removed
     file is worth nothing.
     """
-    lock = store._lock_file(tmp_path / "x.h5")
+    lock = writer._lock_file(tmp_path / "x.h5")
     real = os.open
 
     def late(file: Any, *args: Any) -> int:
@@ -273,9 +273,9 @@ def test_a_lock_removed_by_its_owner_is_taken_anew(
         return handle
 
     monkeypatch.setattr(os, "open", late)
-    with store.locked(tmp_path / "x.h5"):
+    with writer.locked(tmp_path / "x.h5"):
         assert lock.exists()
-        with pytest.raises(StoreError, match="being written"), store.locked(tmp_path / "x.h5"):
+        with pytest.raises(StoreError, match="being written"), writer.locked(tmp_path / "x.h5"):
             pass
 
 
@@ -283,10 +283,10 @@ def test_a_file_system_without_locks_warns(tmp_path: Path, monkeypatch: pytest.M
     def flock(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(store.fcntl, "flock", flock)
+    monkeypatch.setattr(writer.fcntl, "flock", flock)
     with (
         pytest.warns(UserWarning, match="has no locks: make sure that no second run"),
-        store.locked(tmp_path / "x.h5"),
+        writer.locked(tmp_path / "x.h5"),
     ):
         pass
     assert list(tmp_path.iterdir()) == []

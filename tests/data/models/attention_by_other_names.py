@@ -2,7 +2,7 @@
 
 from sympy import Add, IndexedBase, KroneckerDelta, Sum, Symbol, sqrt
 
-from replica import (
+from equations import (
     AtProx,
     BasinChange,
     Criterion,

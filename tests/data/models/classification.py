@@ -4,7 +4,7 @@ square loss.
 
 from sympy import Eq, Heaviside, Max, exp, log, sign
 
-from equations import Y, Z, convex_erm
+from replica import Y, Z, convex_erm
 
 LOSSES = {"logistic": log(1 + exp(-Y * Z)), "hinge": Max(0, 1 - Y * Z), "square": (Y - Z) ** 2 / 2}
 OPTIONS = {"loss": tuple(LOSSES)}

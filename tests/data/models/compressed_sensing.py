@@ -2,7 +2,7 @@
 
 from sympy import DiracDelta
 
-from equations import Quantity, X, Y, Z, bayes_glm, normal, quantity
+from replica import Quantity, X, Y, Z, bayes_glm, normal, quantity
 
 rho = Quantity(
     "rho",

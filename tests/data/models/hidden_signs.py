@@ -2,7 +2,7 @@
 
 from sympy import DiracDelta
 
-from replica import X, Y, Z, bayes_glm, normal, quantity
+from equations import X, Y, Z, bayes_glm, normal, quantity
 
 Delta = quantity("Delta", open_low=True)
 

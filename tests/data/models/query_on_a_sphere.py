@@ -1,6 +1,6 @@
 """A flow in one overlap: a query on the sphere ascends an objective of its alignment c."""
 
-from replica import Model, Quantity, SphereFlow, quantity
+from equations import Model, Quantity, SphereFlow, quantity
 
 c = Quantity("c", low=-1, high=1, meaning="alignment of the query with the signal")
 snr = quantity("snr")

@@ -4,7 +4,7 @@ both learned equally well.
 
 from sympy import Symbol, exp, log, sqrt
 
-from equations import Average, LogNdtr, Model, Rounded, Softplus, Width, conjugate, quantity
+from replica import Average, LogNdtr, Model, Rounded, Softplus, Width, conjugate, quantity
 
 alpha, q = quantity("alpha"), quantity("q")
 q_hat = conjugate(q)

@@ -2,7 +2,7 @@
 
 from sympy import Matrix
 
-from replica import GradientFlow, Gram, Model, Quantity
+from equations import GradientFlow, Gram, Model, Quantity
 
 overlap = Quantity("o", meaning="w.t/D")
 norm = Quantity("n", low=0, meaning="|w|^2/D")

@@ -10,9 +10,9 @@ from typing import Any
 
 from equations import MODELS, Model, ModelSpec, Source
 
+from ..errors import InputError
+from ..inputs import nearest, number
 from . import own_model
-from .errors import InputError
-from .inputs import nearest, number
 
 
 def family(name: str) -> ModelSpec:

@@ -23,8 +23,8 @@ from typing import Any
 
 from equations import Model, ModelSpec, Source
 
-from .errors import InputError, LoweringError
-from .theories import theory_of
+from ..errors import InputError, LoweringError
+from ..theories import theory_of
 
 SUFFIX = ".py"
 
@@ -68,7 +68,10 @@ def from_source(source: Source) -> ModelSpec:
             f"{source.file}: OPTIONS must be a dict of name -> tuple of strings, the default first"
         )
     return ModelSpec(
-        _checked(source, build, options), options, module.__doc__ or "", getattr(module, "FREE", {})
+        _checked(source, build, options),
+        options,
+        module.__doc__ or "",
+        getattr(module, "PARSERS", {}),
     )
 
 

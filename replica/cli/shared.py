@@ -1,0 +1,151 @@
+"""What the commands share: the types of their options, what reads them, long work, and the entry
+point.
+
+Exit codes: 0 done, 1 a solve failed (its status says why), 2 bad input or no place to write, 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+
+from ..errors import ReplicaError
+from ..files.store import versions
+from ..files.writer import check_target
+from ..inputs import assignments
+from ..jobs.run import JobOptions
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input"
+    " or no place to write; 130 interrupted."
+)
+app = typer.Typer(
+    add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES
+)
+
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A name from `replica models`, or the path of a .py file with a model of yours.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="name=value; a control or an option of the model. Repeat it."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Continue the file if it is there: what it has is not computed again."
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Compute on the workers of this dask scheduler (or scheduler file).",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
+Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
+Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
+Accuracy = Annotated[
+    float | None,
+    typer.Option(
+        help="Largest error of an overlap that is called resolved [default: the model's]."
+    ),
+]
+Route = Annotated[
+    str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")
+]
+MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(" ".join(f"{name} {version}" for name, version in versions().items()))
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print versions."),
+    ] = False,
+) -> None:
+    """Replica-symmetric saddle points: risk curves and phase diagrams."""
+
+
+def parsed(settings: list[str] | None) -> dict[str, Any]:
+    """The pairs of ``--set``."""
+    return dict(assignments(settings or []))
+
+
+@contextmanager
+def long_work(
+    output: Path | None, resume: bool, force: bool, dask: str | None, quiet: bool
+) -> Iterator[JobOptions]:
+    """Long work for ``output``; Ctrl-C ends it with one sentence."""
+    if output is not None:
+        check_target(output, force=True)
+    try:
+        yield JobOptions(
+            output,
+            resume,
+            force,
+            dask,
+            progress=False if quiet else None,
+            attrs={"command": command_line()},
+        )
+    except KeyboardInterrupt:
+        kept = (
+            f", {output} keeps what was finished: continue with --resume"
+            if output is not None and output.exists()
+            else ""
+        )
+        typer.echo(f"replica: interrupted{kept}", err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # The threads are inside compiled programs, which cannot be stopped and which Python would
+        # wait for.
+        os._exit(130)
+
+
+def command_line() -> str:
+    """What was typed, as a line for a shell."""
+    return "replica " + shlex.join(sys.argv[1:])
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs under the user's cache folder (the command line only; a library opts
+    in).
+    """
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update(
+        "jax_compilation_cache_dir", str((root / "replica-solver" / "jax").absolute())
+    )
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def main() -> None:
+    """Entry point: errors become one sentence on stderr and exit code 2."""
+    use_compilation_cache()
+    try:
+        app()
+    except ReplicaError as error:
+        typer.echo(f"replica: {error}", err=True)
+        sys.exit(2)
