@@ -5,6 +5,7 @@ phase closes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -107,25 +108,60 @@ def diagram(
     if quantity is None:
         raise InputError(f"{built.name} has no control {second!r}")
     columns = [number(quantity, v) for v in values]
-    if theory_of(built).diagram == "map":
-        if grid is not None and within is not None:
-            raise InputError("within and grid both say where: give one of them")
-        points = default_grid(within) if grid is None else grid
-        return branch_map(model, control, points, {second: values}, controls, accuracy, options)
-    if grid is not None:
+    asked = Asked(
+        model, control, second, columns, controls, within, accuracy, nodes, tricritical, grid
+    )
+    return DIAGRAMS[theory_of(built).diagram](asked, built, fixed, options)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a diagram is to be: the arguments of ``phase_diagram``, its second control apart."""
+
+    model: str | Model
+    control: str
+    second: str
+    columns: list[float]
+    controls: Mapping[str, Any]
+    within: tuple[float, float] | None
+    accuracy: float | None
+    nodes: NodeSizes | None
+    tricritical: bool
+    grid: Any
+
+
+def _lines(asked: Asked, built: Model, fixed: dict[str, float], options: JobOptions) -> xr.Dataset:
+    """The thresholds along the control, column by column."""
+    if asked.grid is not None:
         raise InputError(
-            f"{built.name} is followed along {control} and needs no grid: leave it out, or say"
-            " within which range to search"
+            f"{built.name} is followed along {asked.control} and needs no grid: leave it out, or"
+            " say within which range to search"
         )
+    within = span(built, asked.control, asked.within)
     job = DiagramJob(
-        Plane(built, control, second, columns, span(built, control, within)),
-        name=model if isinstance(model, str) else None,
+        Plane(built, asked.control, asked.second, asked.columns, within),
+        name=asked.model if isinstance(asked.model, str) else None,
         fixed=fixed,
-        accuracy=ACCURACY if accuracy is None else accuracy,
-        nodes=nodes,
-        tricritical=tricritical,
+        accuracy=ACCURACY if asked.accuracy is None else asked.accuracy,
+        nodes=asked.nodes,
+        tricritical=asked.tricritical,
     )
     return run_job(job, options)
+
+
+def _map(asked: Asked, built: Model, fixed: dict[str, float], options: JobOptions) -> xr.Dataset:
+    """The branches at every point of a grid."""
+    if asked.grid is not None and asked.within is not None:
+        raise InputError("within and grid both say where: give one of them")
+    points = default_grid(asked.within) if asked.grid is None else asked.grid
+    over = {asked.second: asked.columns}
+    return branch_map(
+        asked.model, asked.control, points, over, asked.controls, asked.accuracy, options
+    )
+
+
+DIAGRAMS = {"lines": _lines, "map": _map}
+"""How each kind of diagram is made; a theory names the one that its models have."""
 
 
 class DiagramJob(Job):
