@@ -83,7 +83,8 @@ from .show import show
 from .solution import Solution
 from .solve import evaluate, solve
 from .sweeps.dataset import to_dataset
-from .sweeps.optimise import Optimum, optimise
+from .sweeps.optimise import optimise
+from .sweeps.search import Optimum
 from .sweeps.sweep import sweep
 from .theories import Branch, Settings
 

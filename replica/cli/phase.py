@@ -20,8 +20,8 @@ from ..files.writer import check_target
 from ..jobs.run import JobOptions
 from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
-from ..phase.diagram import TRANSITIONS
-from ..phase.diagram import run as phase_diagram
+from ..phase.diagram import diagram
+from ..phase.diagram_table import TRANSITIONS
 from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
@@ -169,7 +169,7 @@ def _store_diagram(
     quantity = next(q for q in built.controls if q.name == request.control)
     values = None if request.grid is None else grid(quantity, request.grid, "--grid ")
     over = read_over(built, request.over)
-    dataset = phase_diagram(
+    dataset = diagram(
         request.model,
         request.control,
         over,

@@ -12,9 +12,8 @@ from ..errors import InputError
 from ..files import info
 from ..models import built
 from ..sweeps.dataset import failures
-from ..sweeps.optimise import run as run_optimise
-from ..sweeps.sweep import read_over
-from ..sweeps.sweep import run as run_sweep
+from ..sweeps.optimise import optima
+from ..sweeps.sweep import read_over, swept
 from ..theories import Settings
 from .shared import (
     Accuracy,
@@ -74,9 +73,9 @@ def sweep(
         )
     with long_work(output, resume, force, dask, quiet) as work:
         if optimise is None:
-            dataset = run_sweep(model, grids, given, how, warm, None, work)
+            dataset = swept(model, grids, given, how, warm, None, work)
         else:
-            dataset = run_optimise(
+            dataset = optima(
                 model, [n.strip() for n in optimise.split(",")], "risk", grids, {}, how, given, work
             )
     failed = failures(dataset["status"].values)

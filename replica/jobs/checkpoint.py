@@ -1,89 +1,250 @@
-"""Trials of a check that are stored as they finish, so that an interrupted check continues where it
-stopped.
+"""The file of long work: complete and readable at every moment, locked, refused to other settings,
+and continued bit for bit.
 
-The file is complete and readable at every moment: it is replaced as a whole, with a mark on every
-trial that is done. Trial i of a size does not depend on any other, so a continued check is the same
-bit for bit.
+It is replaced as a whole whenever a piece of the work is finished, with what is still to come
+marked. So it is also all that a later run needs to continue. The pieces do not depend on each
+other, so continued work is the same as undisturbed work.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from ..files import store
-from .run import JobOptions, differences
+from .options import JobOptions
 
+VOLATILE = ("created", "command", "complete", "source_file")
+"""Attributes that may differ between the runs that make one file; those of the first are kept. The
+place of a user's own model may differ, its text may not."""
 DONE = "done"
-GRIDS = ("size", "trial")
+TRIAL_GRIDS = ("size", "trial")
 
 
-class TrialCheckpoint:
-    """Results over (size, trial, ...), which of them are there, and the file (or None) that holds
-    them.
+class Results(ABC):
+    """What long work has found so far, as the dataset that is stored, and back.
+
+    This is all that a kind of work (sweep, diagram, trials, ...) has to say about its file.
+
+    Attributes
+    ----------
+    grids : sequence of str
+        Coordinates that must be those of a file that is continued.
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        trials: int,
-        attrs: Mapping[str, Any] | None = None,
-        file: store.Name | None = None,
-    ) -> None:
-        self.file = file
-        self.blank = xr.Dataset(
-            coords={"size": list(sizes), "trial": np.arange(trials)},
-            attrs={**(attrs or {}), "complete": False},
+    grids: Sequence[str]
+
+    @property
+    @abstractmethod
+    def complete(self) -> bool:
+        """Whether nothing is left to be found."""
+
+    @abstractmethod
+    def dataset(self) -> xr.Dataset:
+        """All that is there; its attributes say what was asked for."""
+
+    @abstractmethod
+    def take(self, stored: xr.Dataset) -> None:
+        """Continue with what a file has."""
+
+    def outcomes(self, stored: xr.Dataset) -> Collection[str]:
+        """Attributes of a file that were found, not asked for: they need not agree."""
+        return ()
+
+
+class Checkpoint:
+    """The file of some results, or none; it is ours while it is open.
+
+    Attributes
+    ----------
+    file : path or None
+    stored : xarray.Dataset or None
+        What the file has had, if it is continued.
+    """
+
+    def __init__(self, results: Results, options: JobOptions, stored: xr.Dataset | None) -> None:
+        self.file, self.stored = options.file, stored
+        self._results = results
+        self._noted = dict(options.attrs)
+        if stored is not None:
+            first = (*options.attrs, *VOLATILE)
+            self._noted = {name: stored.attrs[name] for name in first if name in stored.attrs}
+        # Until we have written it, the file is somebody else's, even if it has only just appeared.
+        self._replace = options.force or stored is not None
+
+    def dataset(self) -> xr.Dataset:
+        """The results so far, as they are stored."""
+        complete = self._results.complete
+        return self._results.dataset().assign_attrs({**self._noted, "complete": complete})
+
+    def write(self, dataset: xr.Dataset | None = None) -> None:
+        """Store the results so far, or ``dataset``; a failure leaves the file as it was."""
+        if self.file is None:
+            return
+        content = self.dataset() if dataset is None else dataset
+        store.rewrite(self.file, content, force=self._replace)
+        self._replace = True
+
+
+@contextmanager
+def opened(results: Results, options: JobOptions) -> Iterator[Checkpoint]:
+    """The file of ``results``, locked; they continue with what it has, if that is asked for.
+
+    Nothing is written yet: a run that is refused leaves no trace.
+    """
+    if options.resume and (options.file is None or options.force):
+        raise InputError("resume continues a file: give its name, and not force, which replaces it")
+    if options.file is None:
+        yield Checkpoint(results, options, None)
+        return
+    store.check_target(options.file, force=True)
+    with store.locked(options.file):
+        yield Checkpoint(results, options, _continued(results, options))
+
+
+def _continued(results: Results, options: JobOptions) -> xr.Dataset | None:
+    """What ``results`` take from the file, or why they do not; None where they begin anew."""
+    file = options.file
+    if file is None or not os.path.exists(file) or options.force:
+        return None
+    if not options.resume:
+        raise StoreError(
+            f"{file} exists: pass --resume to continue it, --force to replace it, or choose"
+            " another name"
         )
+    stored = store.load(file)
+    asked = results.dataset().assign_attrs(options.attrs)
+    ignored = (*VOLATILE, *results.outcomes(stored))
+    differing = differences(stored, asked, results.grids, ignored)
+    if differing:
+        raise StoreError(
+            f"{file} was made with other settings ({'; '.join(differing)}): repeat those,"
+            " or choose another name"
+        )
+    results.take(stored)
+    return stored
+
+
+# what differs between a file and the present settings --------------------------------------------
+
+
+def differences(
+    old: xr.Dataset, new: xr.Dataset, grids: Sequence[str], ignored: Collection[str] = VOLATILE
+) -> list[str]:
+    """What differs between a file and the present settings, each with both values."""
+    there, here = _settings(old, ignored), _settings(new, ignored)
+    found = []
+    for name in dict.fromkeys([*here, *there]):
+        # As texts: equal ones are equal values, also for NaN and arrays.
+        if _text(there, name) != _text(here, name):
+            before, now = there.get(name, "not given"), here.get(name, "not given")
+            found.append(f"{name} is {before} there and {now} here")
+    for name in grids:
+        before, now = _grid(old, name), _grid(new, name)
+        if not np.array_equal(before, now):
+            found.append(f"the grid of {name} is {_shown(before)} there and {_shown(now)} here")
+    return found
+
+
+def _settings(dataset: xr.Dataset, ignored: Collection[str]) -> dict[str, Any]:
+    """The attributes that must agree, by dotted names."""
+    return _flat({name: v for name, v in dataset.attrs.items() if name not in ignored})
+
+
+def _flat(nested: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as one dict with dotted names."""
+    found = {}
+    for key, value in nested.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{name}.")
+        else:
+            found[name] = value
+    return found
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str | None:
+    return store.encoded(settings[name]) if name in settings else None
+
+
+def _grid(dataset: xr.Dataset, name: str) -> np.ndarray:
+    return dataset[name].values if name in dataset.coords else np.array([])
+
+
+def _shown(grid: np.ndarray) -> str:
+    if grid.size > 3:
+        return f"{grid[0]}..{grid[-1]} ({grid.size} values)"
+    return str(grid.tolist())
+
+
+# the trials of a check ---------------------------------------------------------------------------
+
+
+class TrialCheckpoint(Results):
+    """Numbers over (size, trial, ...), and which trials are there; stored if it is ``keeping``."""
+
+    grids = TRIAL_GRIDS
+
+    def __init__(
+        self, sizes: Sequence[int], trials: int, attrs: Mapping[str, Any] | None = None
+    ) -> None:
+        coords = {"size": list(sizes), "trial": np.arange(trials)}
+        self._blank = xr.Dataset(coords=coords, attrs=dict(attrs or {}))
         self.done = np.zeros((len(sizes), trials), bool)
         self.results: dict[str, np.ndarray] = {}
+        self.checkpoint: Checkpoint | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Never: the trials alone are not the whole check, which ``finish`` stores."""
+        return False
 
     def put(self, size: int, trial: int, found: Mapping[str, Any]) -> None:
         """Keep the numbers of one trial, given by its positions."""
-        for name, value in found.items():
-            value = np.asarray(value)
-            self.results.setdefault(name, np.zeros((*self.done.shape, *value.shape), value.dtype))[
-                size, trial
-            ] = value
+        for name, given in found.items():
+            value = np.asarray(given)
+            if name not in self.results:
+                self.results[name] = np.zeros((*self.done.shape, *value.shape), value.dtype)
+            self.results[name][size, trial] = value
         self.done[size, trial] = True
-        if self.file is not None:
-            store.rewrite(self.file, self.dataset())
+        if self.checkpoint is not None:
+            self.checkpoint.write()
 
     def dataset(self) -> xr.Dataset:
         """What is there so far; the axes beyond (size, trial) have no names yet."""
-        variables = {
-            name: ((*GRIDS, *(f"{name}_{i}" for i in range(v.ndim - 2))), v)
-            for name, v in self.results.items()
-        }
-        return self.blank.assign(variables).assign({DONE: (GRIDS, self.done)})
+        variables: dict[str, Any] = {}
+        for name, values in self.results.items():
+            inner = [f"{name}_{i}" for i in range(values.ndim - len(TRIAL_GRIDS))]
+            variables[name] = ((*TRIAL_GRIDS, *inner), values)
+        variables[DONE] = (TRIAL_GRIDS, self.done)
+        return self._blank.assign(variables)
 
-    def take(self, old: xr.Dataset) -> None:
-        """Continue with what a file has, or say why it does not belong to this check."""
-        ignored = [name for name in old.attrs if name not in self.blank.attrs]
-        differing = differences(old, self.blank, GRIDS, (*ignored, "complete"))
-        if differing:
-            raise StoreError(
-                f"{self.file} was made with other settings ({'; '.join(differing)}): repeat those,"
-                " or choose another name"
-            )
-        finished = DONE not in old
-        self.done = np.ones_like(self.done) if finished else old[DONE].values
+    def take(self, stored: xr.Dataset) -> None:
+        """Continue with the trials of a file."""
+        finished = DONE not in stored
+        self.done = np.ones_like(self.done) if finished else stored[DONE].values
         self.results = {
             str(name): v.values
-            for name, v in old.data_vars.items()
-            if v.dims[:2] == GRIDS and name != DONE
+            for name, v in stored.data_vars.items()
+            if v.dims[:2] == TRIAL_GRIDS and name != DONE
         }
+
+    def outcomes(self, stored: xr.Dataset) -> Collection[str]:
+        """A finished check has the attributes of its theory and of its report besides."""
+        return [name for name in stored.attrs if name not in self._blank.attrs]
 
     def finish(self, dataset: xr.Dataset) -> None:
         """Replace the trials by the whole check."""
-        if self.file is not None:
-            store.rewrite(self.file, dataset.assign_attrs(complete=True))
+        if self.checkpoint is not None:
+            self.checkpoint.write(dataset.assign_attrs(complete=True))
 
 
 @contextmanager
@@ -93,17 +254,8 @@ def keeping(
     """The trials of ``work``; its file is locked meanwhile. ``attrs`` say what is run, and must be
     those of a file that is continued.
     """
-    if work.file is None:
-        yield TrialCheckpoint(sizes, trials)
-        return
-    store.check_target(work.file, force=True)
-    with store.locked(work.file):
-        kept = TrialCheckpoint(sizes, trials, attrs, work.file)
-        if os.path.exists(work.file) and work.resume:
-            kept.take(store.load(work.file))
-        elif os.path.exists(work.file) and not work.force:
-            raise StoreError(
-                f"{work.file} exists: pass --resume to continue it, --force to replace it, or"
-                " choose another name"
-            )
+    kept = TrialCheckpoint(sizes, trials, attrs)
+    # The check itself notes the command line, in what it gives to ``finish``.
+    with opened(kept, replace(work, attrs={})) as checkpoint:
+        kept.checkpoint = checkpoint
         yield kept

@@ -1,23 +1,19 @@
-"""Long work: columns computed by threads or dask workers, gathered by one writer that stores each
-as it comes.
-
-The file is complete and readable at every moment: it is replaced as a whole, with its unfinished
-columns marked. So it is also all that a later run needs to continue.
+"""Long work, done: pieces computed by threads or dask workers, gathered by one writer that stores
+each as it comes.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from threading import Event, current_thread, main_thread
 from typing import Any, Protocol
 
-import numpy as np
 import xarray as xr
 from rich.console import Console
 from rich.progress import (
@@ -33,191 +29,165 @@ from rich.text import Text
 
 from equations import Model
 
-from ..errors import InputError, StoreError
-from ..files import store
+from ..errors import StoreError
+from .checkpoint import Checkpoint, Results, opened
+from .options import JobOptions
 from .workers import connected, distributed_results
 
-VOLATILE = ("created", "command", "complete", "source_file")
-"""Attributes that may differ between the runs that make one file; those of the first are kept. The
-place of a user's own model may differ, its text may not."""
 
-
-class Column(Protocol):
-    """A piece of work, of so many points."""
+class Piece(Protocol):
+    """Work that is done at one go, of so many points."""
 
     @property
     def points(self) -> int: ...
 
 
-Job = Callable[[Model, Any, Callable[[int], None]], Any]
-"""(model, column, hears the number of points that were finished) -> result; a function that can be
+@dataclass(frozen=True)
+class SinglePoint:
+    """A piece that is one point: its controls."""
+
+    controls: dict[str, float]
+    points: int = 1
+
+
+PieceSolver = Callable[[Model, Any, Callable[[int], None]], Any]
+"""(model, piece, hears the number of points that were finished) -> result; a function that can be
 imported, to be sent to workers.
 """
 
 
 @dataclass(frozen=True)
-class JobOptions:
-    """Where long work is done and kept.
+class Batch:
+    """The pieces of one model.
 
     Attributes
     ----------
-    file : path or None
-        Rewritten whenever a column is finished.
-    resume : bool
-        Continue ``file`` if it is there.
-    force : bool
-        Replace ``file`` if it is there.
-    dask : address, distributed.Client or None
-        Workers to send the columns to; this process's threads by default.
-    progress : bool or None
-        Show a bar; None: only if the error stream is a terminal.
-    attrs : dict
-        Noted in the file, such as the command line.
+    solve : PieceSolver
+    model : Model
+    name : str or None
+        Workers find the model under this name.
+    pieces : sequence of Piece
+    pending : list of int
+        Numbers of the pieces that are to be computed.
+    put : (number of the piece, result) -> int
+        Takes a result, and says how many of its points failed.
+    failed : int
+        Points that an earlier run has seen fail.
+    threads : int
     """
 
-    file: store.Name | None = None
-    resume: bool = False
-    force: bool = False
-    dask: Any = None
-    progress: bool | None = None
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    solve: PieceSolver
+    model: Model
+    name: str | None
+    pieces: Sequence[Piece]
+    pending: list[int]
+    put: Callable[[int, Any], int]
+    failed: int
+    threads: int = 2
+
+    @property
+    def points(self) -> int:
+        """Of all pieces."""
+        return sum(piece.points for piece in self.pieces)
+
+    @property
+    def points_left(self) -> int:
+        """Of the pieces that are to be computed."""
+        return sum(self.pieces[i].points for i in self.pending)
 
 
-class Checkpoint:
-    """The dataset that work begins with, its file and the client of its workers (if any)."""
+class Job(Results):
+    """Long work in pieces, with what it has found so far.
 
-    def __init__(self, file: store.Name | None, dataset: xr.Dataset, client: Any) -> None:
-        self.file, self.dataset, self.client = file, dataset, client
-
-    def write(self, dataset: xr.Dataset) -> None:
-        """Store the columns so far; what was stored before survives a failure."""
-        if self.file is None:
-            return
-        try:
-            store.rewrite(self.file, dataset)
-        except StoreError as error:
-            kept = "the columns stored before it are kept, continue with --resume"
-            raise StoreError(f"{error}; {kept}") from error
-
-
-@contextmanager
-def opened(
-    work: JobOptions, blank: xr.Dataset, grids: Sequence[str], attrs: Sequence[str] = ()
-) -> Iterator[Checkpoint]:
-    """The target of ``work``, its file locked: ``blank``, or what the file has. Nothing is written
-    before all is known to be in order.
-
-    Parameters
+    Attributes
     ----------
-    blank : xarray.Dataset
-        A run of which nothing is computed.
-    grids : names of coordinates
-        What must agree between ``blank`` and the file, besides the attributes.
-    attrs : names
-        Attributes that are results, and need not agree.
+    title : str
+        What the progress bar says.
     """
-    if work.resume and (work.file is None or work.force):
-        raise InputError("resume continues a file: give its name, and not force, which replaces it")
-    blank = blank.assign_attrs(work.attrs, complete=False)
-    if work.file is not None:
-        store.check_target(work.file, force=True)
-    with (
-        connected(work.dask) as client,
-        store.locked(work.file) if work.file is not None else nullcontext(),
-    ):
-        yield Checkpoint(work.file, _begun(work, blank, grids, (*VOLATILE, *attrs)), client)
+
+    title: str
+
+    @abstractmethod
+    def batches(self) -> list[Batch]:
+        """The pieces, of which those are pending that are not there yet."""
+
+    def conclude(self) -> bool:
+        """Find what follows from all pieces together; whether there is such a thing."""
+        return False
 
 
-def _begun(
-    work: JobOptions, blank: xr.Dataset, grids: Sequence[str], ignored: Sequence[str]
-) -> xr.Dataset:
-    if work.file is None:
-        return blank
-    if work.resume and os.path.exists(work.file):
-        old = store.load(work.file)
-        differing = differences(old, blank, grids, ignored)
-        if differing:
-            raise StoreError(
-                f"{work.file} was made with other settings ({'; '.join(differing)}): repeat those,"
-                " or choose another name"
-            )
-        return old
-    if os.path.exists(work.file) and not work.force:
-        raise StoreError(
-            f"{work.file} exists: pass --resume to continue it, --force to replace it, or choose"
-            " another name"
-        )
-    store.rewrite(work.file, blank, force=work.force)
-    return blank
+def run_job(job: Job, options: JobOptions) -> xr.Dataset:
+    """Compute what the file of ``options`` does not have, and store it there piece by piece."""
+    # The workers come first: nothing is written before all is known to be in order.
+    with connected(options.dask) as client, opened(job, options) as checkpoint:
+        if checkpoint.stored is not None and checkpoint.stored.attrs.get("complete"):
+            return checkpoint.stored
+        if checkpoint.stored is None:
+            checkpoint.write()
+        batches = job.batches()
+        total = sum(batch.points for batch in batches)
+        left = sum(batch.points_left for batch in batches)
+        with progress_bar(options, job.title, total, total - left) as bar:
+            bar.failed(sum(batch.failed for batch in batches))
+            for batch in batches:
+                _run_batch(batch, client, checkpoint, bar)
+        if job.conclude():
+            _write(checkpoint)
+        return checkpoint.dataset()
 
 
-def differences(
-    old: xr.Dataset, new: xr.Dataset, grids: Sequence[str], ignored: Sequence[str] = VOLATILE
-) -> list[str]:
-    """What differs between a file and the present settings, each with both values."""
-    there, here = (
-        {k: v for k, v in _flat(d.attrs).items() if k.partition(".")[0] not in ignored}
-        for d in (old, new)
-    )
-    found = [
-        f"{name} is {there.get(name, 'not given')} there and {here.get(name, 'not given')} here"
-        for name in dict.fromkeys([*here, *there])
-        if name not in there
-        or name not in here
-        or store.encoded(there[name]) != store.encoded(here[name])
-    ]
-    for name in grids:
-        grid = [d[name].values if name in d.coords else np.array([]) for d in (old, new)]
-        if not np.array_equal(*grid):
-            found.append(
-                f"the grid of {name} is {_shown(grid[0])} there and {_shown(grid[1])} here"
-            )
-    return found
+def _run_batch(batch: Batch, client: Any, checkpoint: Checkpoint, bar: Bar) -> None:
+    # Closing the stream cancels what has not begun, whatever ends the loop.
+    with _ctrl_c() as pressed, closing(_finished(batch, client, bar.done)) as stream:
+        for i, result in stream:
+            failed = batch.put(i, result)
+            _write(checkpoint)
+            bar.failed(failed)
+            if pressed.is_set():
+                raise KeyboardInterrupt
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested dicts as one dict with dotted names."""
-    if not isinstance(value, Mapping):
-        return {name: value}
-    return {
-        k: v
-        for key, item in value.items()
-        for k, v in _flat(item, f"{name}.{key}" if name else str(key)).items()
-    }
-
-
-def _shown(grid: np.ndarray) -> str:
-    return f"{grid[0]}..{grid[-1]} ({grid.size} values)" if grid.size > 3 else str(grid.tolist())
-
-
-def results(
-    client: Any,
-    job: Job,
-    model: Model,
-    name: str | None,
-    columns: Mapping[int, Column],
-    done: Callable[[int], None],
-    threads: int,
-) -> Iterator[tuple[int, Any]]:
-    """(key, result) of every column as it is finished; ``name`` says that workers find the model
-    under this name.
-    """
-    if client is not None:
-        for key, result in distributed_results(client, job, model, name, columns):
-            done(columns[key].points)
-            yield key, result
-        return
-    pool, pending = ThreadPoolExecutor(threads), dict(columns)
+def _write(checkpoint: Checkpoint) -> None:
     try:
-        for key in list(pending)[
-            : len(pending) if threads == 1 else 1
-        ]:  # the first compiles; the threads then share the program
-            yield key, job(model, pending.pop(key), done)
-        futures = {pool.submit(job, model, column, done): key for key, column in pending.items()}
+        checkpoint.write()
+    except StoreError as error:
+        kept = "the columns stored before it are kept, continue with --resume"
+        raise StoreError(f"{error}; {kept}") from error
+
+
+# on workers or on threads ------------------------------------------------------------------------
+
+
+def _finished(batch: Batch, client: Any, done: Callable[[int], None]) -> Iterator[tuple[int, Any]]:
+    """(number, result) of every pending piece, as it is finished."""
+    pieces = {i: batch.pieces[i] for i in batch.pending}
+    if client is None:
+        yield from _on_threads(batch, pieces, done)
+        return
+    for i, result in distributed_results(client, batch.solve, batch.model, batch.name, pieces):
+        done(pieces[i].points)
+        yield i, result
+
+
+def _on_threads(
+    batch: Batch, pieces: Mapping[int, Piece], done: Callable[[int], None]
+) -> Iterator[tuple[int, Any]]:
+    # The first piece compiles; the threads then share the program.
+    alone = len(pieces) if batch.threads == 1 else 1
+    pool = ThreadPoolExecutor(batch.threads)
+    try:
+        for i in list(pieces)[:alone]:
+            yield i, batch.solve(batch.model, pieces[i], done)
+        futures = {}
+        for i in list(pieces)[alone:]:
+            futures[pool.submit(batch.solve, batch.model, pieces[i], done)] = i
         for future in as_completed(futures):
             yield futures[future], future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+# progress, Ctrl-C --------------------------------------------------------------------------------
 
 
 class Bar:
@@ -240,50 +210,25 @@ class Bar:
 
 class _Speed(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(
-            f"{task.finished_speed or task.speed:.3g}/s"
-            if task.finished_speed or task.speed
-            else "-/s"
-        )
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:.3g}/s" if speed else "-/s")
 
 
 @contextmanager
-def progress_bar(work: JobOptions, name: str, total: int, finished: int = 0) -> Iterator[Bar]:
+def progress_bar(options: JobOptions, title: str, total: int, finished: int = 0) -> Iterator[Bar]:
     """A bar for ``total`` points, of which an earlier run has done ``finished``."""
-    show = sys.stderr.isatty() if work.progress is None else work.progress
-    failed = TextColumn("{task.fields[failed]} failed")
+    show = sys.stderr.isatty() if options.progress is None else options.progress
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         _Speed(),
-        failed,
+        TextColumn("{task.fields[failed]} failed"),
         TextColumn("ETA"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), disable=not show) as progress:
-        yield Bar(progress, progress.add_task(name, total=total, completed=finished, failed=0))
-
-
-def gathered(
-    client: Any,
-    job: Job,
-    model: Model,
-    name: str | None,
-    columns: Mapping[int, Column],
-    bar: Bar,
-    put: Callable[[int, Any], int],
-    threads: int = 2,
-) -> None:
-    """Compute all columns; ``put`` takes each result and says how many of its points failed."""
-    with (
-        _ctrl_c() as pressed,
-        closing(results(client, job, model, name, columns, bar.done, threads)) as stream,
-    ):
-        for key, result in stream:
-            bar.failed(put(key, result))
-            if pressed.is_set():
-                raise KeyboardInterrupt
+        yield Bar(progress, progress.add_task(title, total=total, completed=finished, failed=0))
 
 
 @contextmanager
@@ -292,6 +237,7 @@ def _ctrl_c() -> Iterator[Event]:
     of a weak reference).
     """
     pressed, before = Event(), signal.getsignal(signal.SIGINT)
+    # Only the main thread may set a handler, and one that is not Python's cannot be called.
     if current_thread() is not main_thread() or not callable(before):
         yield pressed
         return

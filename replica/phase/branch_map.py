@@ -18,9 +18,11 @@ from equations import Model
 from solvers import Status
 
 from ..errors import InputError
-from ..jobs.run import JobOptions, opened, progress_bar
+from ..jobs.options import JobOptions
+from ..jobs.run import Batch, Job, run_job
 from ..models import resolve
-from ..sweeps.sweep import Grid, advance, prepared
+from ..sweeps.dataset import waiting
+from ..sweeps.sweep import Grid, prepared
 from ..theories import Settings
 
 REFERENCE = "linear"
@@ -39,7 +41,7 @@ SAME = 1e-7
 
 
 def is_branch_map(dataset: xr.Dataset) -> bool:
-    """Whether a file holds what ``run`` returns."""
+    """Whether a file holds what ``branch_map`` returns."""
     return dataset.attrs.get("kind") == "branch map"
 
 
@@ -54,14 +56,14 @@ def default_grid(within: tuple[float, float] | None) -> np.ndarray:
     return np.geomspace(low, high, POINTS)
 
 
-def run(
+def branch_map(
     model: str | Model,
     control: str,
     values: Any,
     over: Mapping[str, Any],
     controls: Mapping[str, Any],
     accuracy: float | None,
-    work: JobOptions,
+    options: JobOptions,
 ) -> xr.Dataset:
     """The map over (second control, control), stored point by point.
 
@@ -74,134 +76,139 @@ def run(
     """
     axes, settings = {**over, control: values}, Settings(accuracy=accuracy)
     grid = prepared(model, axes, controls, settings)
-    grids = [grid, *_reference(grid, axes, controls, settings)]
+    reference = _reference(grid, axes, controls, settings)
     labels = {
         "kind": "branch map",
         "control": control,
         "over": next(iter(over)),
         "activation": grid.model.options.get("activation", grid.model.name),
+        "compared": None if reference is None else dict(reference.model.options),
     }
-    labels["compared"] = None if len(grids) == 1 else dict(grids[1].model.options)
-    empty = _joined([g.blank() for g in grids]).assign_attrs(labels)
-    with opened(work, empty, [*grid.axes, "branch"]) as target:
-        parts, noted = _parts(target.dataset, len(grids)), target.dataset.attrs
+    grids = [grid] if reference is None else [grid, reference]
+    return run_job(BranchMapJob(grids, labels), options)
 
-        def whole() -> xr.Dataset:
-            complete = not any((p["status"] == Status.NOT_COMPUTED.code).any() for p in parts)
-            return _joined(parts).assign_attrs(noted, complete=complete)
 
-        left = sum(
-            c.points for g, p in zip(grids, parts, strict=True) for c in g.pending(p).values()
-        )
-        total = sum(p["status"].size for p in parts)
-        with progress_bar(work, grid.model.name, total, total - left) as bar:
-            for g, p in zip(grids, parts, strict=True):
-                advance(g, p, target.client, bar, lambda: target.write(whole()))
-        return whole()
+class BranchMapJob(Job):
+    """One or two sweeps over the same grid, in one table with the numbers of each point."""
+
+    def __init__(self, sweeps: list[Grid], labels: dict[str, Any]) -> None:
+        self.title, self.grids = sweeps[0].model.name, (*sweeps[0].axes, "branch")
+        self._sweeps = sweeps
+        empty = _joined([s.blank() for s in sweeps]).assign_attrs(labels)
+        self._parts = _parts(empty, len(sweeps))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every point of every sweep was computed."""
+        return not any(waiting(part["status"].values).any() for part in self._parts)
+
+    def dataset(self) -> xr.Dataset:
+        """The sweeps with what follows from them so far."""
+        return _joined(self._parts)
+
+    def take(self, stored: xr.Dataset) -> None:
+        """Continue with the sweeps of a file."""
+        self._parts = _parts(stored, len(self._sweeps))
+
+    def batches(self) -> list[Batch]:
+        """One a sweep."""
+        pairs = zip(self._sweeps, self._parts, strict=True)
+        return [sweep.batch(part) for sweep, part in pairs]
 
 
 def _reference(
     grid: Grid, axes: Mapping[str, Any], controls: Mapping[str, Any], settings: Settings
-) -> list[Grid]:
+) -> Grid | None:
     """The same grid with linear attention, where there is such a comparison."""
     if grid.name is None or grid.model.options.get("activation", REFERENCE) == REFERENCE:
-        return []
-    known = {
-        q.name
-        for q in resolve(
-            grid.name, {"activation": REFERENCE}, partial=[q.name for q in grid.model.controls]
-        )[0].controls
-    }
+        return None
+    names = [q.name for q in grid.model.controls]
+    other, _ = resolve(grid.name, {"activation": REFERENCE}, partial=names)
+    known = {q.name for q in other.controls}
     if not set(axes) <= known:
-        return []
+        return None
+    given = {name: value for name, value in controls.items() if name in known}
     options = {**grid.model.options, "activation": REFERENCE}
-    return [
-        prepared(
-            grid.name,
-            axes,
-            {**{n: v for n, v in controls.items() if n in known}, **options},
-            settings,
-        )
-    ]
+    return prepared(grid.name, axes, {**given, **options}, settings)
 
 
 # one table of two sweeps --------------------------------------------------------------------------
 
 
 def _joined(parts: list[xr.Dataset]) -> xr.Dataset:
-    """Both sweeps in one dataset, with the numbers of each point."""
+    """The sweeps in one dataset, with the numbers of each point."""
     first = parts[0]
     variables = dict(first.data_vars)
     for other in parts[1:]:
         variables |= {f"{PREFIX}{n}": v for n, v in other.data_vars.items()}
-    return xr.Dataset(variables, first.coords, first.attrs).assign(_summary(parts))
+    variables |= _summary(first)
+    if len(parts) == 2:
+        variables |= _gain(first, parts[1])
+    return xr.Dataset(variables, first.coords, first.attrs)
 
 
 def _parts(dataset: xr.Dataset, count: int) -> list[xr.Dataset]:
     """The sweeps inside a joined dataset, as views: what is written to them is written to it."""
     swept = [str(n) for n, v in dataset.data_vars.items() if "branch" in v.dims]
+    if count == 1:
+        return [dataset[swept]]
     theirs = [n for n in swept if n.startswith(PREFIX)]
-    mine = dataset[[n for n in swept if n not in theirs]]
-    return (
-        [mine]
-        if count == 1
-        else [mine, dataset[theirs].rename({n: n.removeprefix(PREFIX) for n in theirs})]
-    )
+    mine = [n for n in swept if n not in theirs]
+    return [dataset[mine], dataset[theirs].rename({n: n.removeprefix(PREFIX) for n in theirs})]
 
 
-def _summary(parts: list[xr.Dataset]) -> dict[str, Any]:
-    mine, dims = parts[0], [d for d in parts[0]["status"].dims if d != "branch"]
-    best, unit = _best(mine), mine["risk"].attrs.get("units", "1")
-    replicon, starts = _picked(mine, "replicon", best), [str(b) for b in mine.branch.values]
+def _summary(part: xr.Dataset) -> dict[str, Any]:
+    """What each point is: how many branches, and the best one of them."""
+    dims, best = _dims(part), _best(part)
+    replicon = _picked(part, "replicon", best)
     rs = np.where(np.isnan(replicon), 2, replicon > 1).astype(np.int8)
-    result: dict[str, Any] = {
-        "branches": (
-            dims,
-            distinct(mine),
-            {"long_name": "distinct branches from the starts (-1: not computed yet)"},
-        ),
-        "rs": (
-            dims,
-            rs,
-            {"long_name": "replica symmetry of the best branch", "flag_meanings": list(STABILITY)},
-        ),
-        "best": (
-            dims,
-            best,
-            {
-                "long_name": "start that leads to the lowest energy (-1: none)",
-                "flag_meanings": starts,
-            },
-        ),
+    about_branches = {"long_name": "distinct branches from the starts (-1: not computed yet)"}
+    about_rs = {
+        "long_name": "replica symmetry of the best branch",
+        "flag_meanings": list(STABILITY),
     }
-    for n in ("replicon", "risk"):
-        for prefix in ("", "error_"):
-            attrs = dict(mine[f"{prefix}{n}"].attrs) | {
-                "long_name": f"{prefix.replace('_', ' of ')}{n} of the best branch"
-            }
-            result[f"{prefix}best_{n}"] = (dims, _picked(mine, f"{prefix}{n}", best), attrs)
-    result["best_status"] = (dims, _status(mine, best), dict(mine["status"].attrs))
-    if len(parts) == 2:
-        other, theirs = parts[1], _best(parts[1])
-        gain = _picked(other, "risk", theirs) - _picked(mine, "risk", best)
-        error = _picked(other, "error_risk", theirs) + _picked(mine, "error_risk", best)
-        name = f"{mine.attrs['options']['activation']}_gain"
-        result[name] = (
-            dims,
-            gain,
-            {
-                "latex": r"R_\mathrm{linear}-R",
-                "long_name": "risk of linear attention minus this risk",
-                "units": unit,
-            },
-        )
-        result[f"error_{name}"] = (
-            dims,
-            error,
-            {"long_name": f"error estimate of {name}", "units": unit},
-        )
-        result[f"{PREFIX}best_status"] = (dims, _status(other, theirs), dict(other["status"].attrs))
+    about_best = {
+        "long_name": "start that leads to the lowest energy (-1: none)",
+        "flag_meanings": [str(b) for b in part.branch.values],
+    }
+    result: dict[str, Any] = {
+        "branches": (dims, distinct(part), about_branches),
+        "rs": (dims, rs, about_rs),
+        "best": (dims, best, about_best),
+    }
+    for name in ("replicon", "risk"):
+        for prefix, of in (("", ""), ("error_", "error of ")):
+            label = {"long_name": f"{of}{name} of the best branch"}
+            attrs = dict(part[f"{prefix}{name}"].attrs) | label
+            result[f"{prefix}best_{name}"] = (dims, _picked(part, f"{prefix}{name}", best), attrs)
+    result["best_status"] = (dims, _status(part, best), dict(part["status"].attrs))
     return result
+
+
+def _gain(mine: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
+    """How much lower the risk of the best branch is than that of the reference."""
+    dims, best, theirs = _dims(mine), _best(mine), _best(other)
+    unit = mine["risk"].attrs.get("units", "1")
+    gain = _picked(other, "risk", theirs) - _picked(mine, "risk", best)
+    error = _picked(other, "error_risk", theirs) + _picked(mine, "error_risk", best)
+    name = f"{mine.attrs['options']['activation']}_gain"
+    about_gain = {
+        "latex": r"R_\mathrm{linear}-R",
+        "long_name": "risk of linear attention minus this risk",
+        "units": unit,
+    }
+    about_error = {"long_name": f"error estimate of {name}", "units": unit}
+    status = _status(other, theirs)
+    return {
+        name: (dims, gain, about_gain),
+        f"error_{name}": (dims, error, about_error),
+        f"{PREFIX}best_status": (dims, status, dict(other["status"].attrs)),
+    }
+
+
+def _dims(part: xr.Dataset) -> list[str]:
+    """Those of the grid."""
+    return [str(d) for d in part["status"].dims if d != "branch"]
 
 
 def _points(part: xr.Dataset) -> np.ndarray:
@@ -218,17 +225,18 @@ def _best(part: xr.Dataset) -> np.ndarray:
 
 
 def _picked(part: xr.Dataset, name: str, best: np.ndarray) -> np.ndarray:
-    values = np.take_along_axis(
-        part[name].values, np.maximum(best, 0)[..., None].astype(int), axis=-1
-    )[..., 0]
-    return np.where(best == UNKNOWN, np.nan, values)
+    """A variable of the best branch; NaN where there is none."""
+    return np.where(best == UNKNOWN, np.nan, _taken(part, name, best))
 
 
 def _status(part: xr.Dataset, best: np.ndarray) -> np.ndarray:
     """The status of the best branch, or of the first start where all failed."""
-    return np.take_along_axis(
-        part["status"].values, np.maximum(best, 0)[..., None].astype(int), axis=-1
-    )[..., 0]
+    return _taken(part, "status", best)
+
+
+def _taken(part: xr.Dataset, name: str, best: np.ndarray) -> np.ndarray:
+    index = np.maximum(best, 0)[..., None].astype(int)
+    return np.take_along_axis(part[name].values, index, axis=-1)[..., 0]
 
 
 def distinct(part: xr.Dataset) -> np.ndarray:
@@ -242,14 +250,14 @@ def distinct(part: xr.Dataset) -> np.ndarray:
         for j in range(i):
             new &= ~(good[..., j] & _same(part, names, i, j))
         count += new
-    waiting = (part["status"].values == Status.NOT_COMPUTED.code).any(axis=-1)
-    return np.where(waiting, UNKNOWN, count).astype(np.int8)
+    to_come = waiting(part["status"].values).any(axis=-1)
+    return np.where(to_come, UNKNOWN, count).astype(np.int8)
 
 
 def _same(part: xr.Dataset, names: list[str], i: int, j: int) -> np.ndarray:
-    close = [
-        np.abs(part[n].values[..., i] - part[n].values[..., j])
-        <= SAME + part[f"error_{n}"].values[..., i] + part[f"error_{n}"].values[..., j]
-        for n in names
-    ]
+    close = []
+    for name in names:
+        values, errors = part[name].values, part[f"error_{name}"].values
+        tolerance = SAME + errors[..., i] + errors[..., j]
+        close.append(np.abs(values[..., i] - values[..., j]) <= tolerance)
     return np.all(close, axis=0)

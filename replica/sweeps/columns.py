@@ -26,7 +26,7 @@ no more than ``MOST`` columns.
 
 
 @dataclass(frozen=True)
-class Column:
+class SweepColumn:
     """Lines from one start.
 
     Attributes
@@ -56,7 +56,7 @@ def columns(
     fixed: dict[str, float],
     warm: str | None,
     directions: dict[str, int],
-) -> list[Column]:
+) -> list[SweepColumn]:
     """Cut the grid into columns, the starts one after the other."""
     result, theory = [], theory_of(model)
     for branch, (name, start) in enumerate(model.starts.items()):
@@ -67,7 +67,7 @@ def columns(
         most = min(max(count // LINES, FEWEST), MOST)
         size = -(-count // most) if theory.batched else 1
         pieces = (slice(i, i + size) for i in range(0, count, size))
-        result += [Column(branch, where[p], (starts[p], controls[p]), size) for p in pieces]
+        result += [SweepColumn(branch, where[p], (starts[p], controls[p]), size) for p in pieces]
     return result
 
 
@@ -105,7 +105,7 @@ def _arranged(
 
 def solve_column(
     model: Model,
-    column: Column,
+    column: SweepColumn,
     done: Callable[[int], None],
     *,
     settings: Settings,

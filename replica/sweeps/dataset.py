@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,67 +16,60 @@ from ..files.store import versions
 from ..lowering.node_sizes import NodeSizes
 from ..solution import Solution
 from ..theories import Point, Settings
-from .columns import Column
+from .columns import SweepColumn
 
 
 class _Variable(NamedTuple):
-    """A variable of the dataset, and its values in a solved column."""
+    """A variable of the dataset: an entry of a field of ``Point``."""
 
     name: str
     dtype: Any
     attrs: dict[str, Any]
-    pick: Callable[[Point, np.ndarray], np.ndarray]
+    field: str
+    entry: int | None = None
+
+    def values(self, point: Point, levels: np.ndarray) -> np.ndarray:
+        """Its values in a solved column."""
+        values = levels if self.field == "level" else getattr(point, self.field)
+        return values if self.entry is None else values[..., self.entry]
 
 
-def _variables(model: Model) -> Iterator[_Variable]:
-    def number(name: str, pick: Callable[[Point], np.ndarray], **attrs: Any) -> _Variable:
-        return _Variable(
-            name,
-            float,
-            {k: v for k, v in attrs.items() if v not in (None, "")},
-            lambda point, _: pick(point),
-        )
-
+def _variables(model: Model) -> list[_Variable]:
+    result = []
     for quantities, field in ((model.overlaps, "x"), (model.conjugates, "hats")):
         for i, q in enumerate(quantities):
             label = {"latex": q.label, "long_name": q.meaning, "units": "1", "scaling": q.scaling}
-            yield number(q.name, lambda p, f=field, i=i: getattr(p, f)[..., i], **label)
-            error = {"long_name": f"error estimate of {q.name}", "units": "1"}
-            yield number(
-                f"error_{q.name}", lambda p, f=field, i=i: getattr(p, f"error_{f}")[..., i], **error
-            )
-    yield number(
-        "free_energy",
-        lambda p: p.free_energy,
-        latex=r"\Phi",
-        long_name="free energy per dimension",
-        units="1",
-    )
-    yield number(
-        "error_free_energy",
-        lambda p: p.error_free_energy,
-        long_name="error estimate of free_energy",
-        units="1",
-    )
+            result += _with_error(q.name, label, field, i)
+    label = {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"}
+    result += _with_error("free_energy", label, "free_energy")
     for i, (name, observable) in enumerate(model.observables.items()):
-        unit = observable.units
-        yield number(name, lambda p, i=i: p.observables[..., i], latex=observable.latex, units=unit)
-        yield number(
-            f"error_{name}",
-            lambda p, i=i: p.error_observables[..., i],
-            long_name=f"error estimate of {name}",
-            units=unit,
-        )
+        label = {"latex": observable.latex, "units": observable.units}
+        result += _with_error(name, label, "observables", i)
     meanings = {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]}
-    yield _Variable("status", np.int16, meanings, lambda p, _: p.status)
-    yield number("residual", lambda p: p.residual, long_name="undamped residual max|F(x) - x|")
-    yield _Variable(
-        "steps", np.int64, {"long_name": "evaluations of the map"}, lambda p, _: p.steps
-    )
-    yield number("spectral_radius", lambda p: p.radius, long_name="spectral radius of dF/dx")
-    yield _Variable(
-        "level", np.int16, {"long_name": "refinements of the node sets"}, lambda _, levels: levels
-    )
+    residual = {"long_name": "undamped residual max|F(x) - x|"}
+    steps = {"long_name": "evaluations of the map"}
+    radius = {"long_name": "spectral radius of dF/dx"}
+    level = {"long_name": "refinements of the node sets"}
+    return [
+        *result,
+        _Variable("status", np.int16, meanings, "status"),
+        _Variable("residual", float, residual, "residual"),
+        _Variable("steps", np.int64, steps, "steps"),
+        _Variable("spectral_radius", float, radius, "radius"),
+        _Variable("level", np.int16, level, "level"),
+    ]
+
+
+def _with_error(
+    name: str, label: dict[str, Any], field: str, entry: int | None = None
+) -> list[_Variable]:
+    """A number and its error estimate."""
+    attrs = {key: value for key, value in label.items() if value not in (None, "")}
+    about_error = {"long_name": f"error estimate of {name}", "units": label["units"]}
+    return [
+        _Variable(name, float, attrs, field, entry),
+        _Variable(f"error_{name}", float, about_error, f"error_{field}", entry),
+    ]
 
 
 def blank(
@@ -96,38 +88,41 @@ def blank(
         for v in _variables(model)
     }
     quantities = {q.name: q for q in model.controls}
-    coords: dict[str, Any] = {
-        n: (n, v, {"latex": quantities[n].label, "long_name": quantities[n].meaning, "units": "1"})
-        for n, v in axes.items()
-    }
+    coords: dict[str, Any] = {}
+    for name, values in axes.items():
+        q = quantities[name]
+        label = {"latex": q.label, "long_name": q.meaning, "units": "1"}
+        coords[name] = (name, values, label)
     coords["branch"] = ("branch", list(model.starts))
-    return xr.Dataset(
-        variables,
-        coords,
-        metadata(model, fixed, sizes) | {"settings": dict(vars(settings))} | attrs,
-    )
+    given = metadata(model, fixed, sizes) | {"settings": dict(vars(settings))}
+    return xr.Dataset(variables, coords, given | attrs)
 
 
 def fill(
-    dataset: xr.Dataset, model: Model, column: Column, solved: tuple[Point, np.ndarray]
+    dataset: xr.Dataset, model: Model, column: SweepColumn, solved: tuple[Point, np.ndarray]
 ) -> None:
     """Put the points of a column in their places."""
     where = _where(dataset, column)
     for variable in _variables(model):
-        dataset[variable.name].values[where] = variable.pick(*solved)
+        dataset[variable.name].values[where] = variable.values(*solved)
 
 
-def statuses(dataset: xr.Dataset, column: Column) -> np.ndarray:
+def statuses(dataset: xr.Dataset, column: SweepColumn) -> np.ndarray:
     """The status codes of a column's points."""
     return dataset["status"].values[_where(dataset, column)]
 
 
+def waiting(status: np.ndarray) -> np.ndarray:
+    """Which points are not computed yet."""
+    return status == Status.NOT_COMPUTED.code
+
+
 def failures(status: np.ndarray) -> int:
     """How many points were computed and are none (a warning about the theory is no failure)."""
-    return int((~np.isin(status, [*Status.point_codes(), Status.NOT_COMPUTED.code])).sum())
+    return int((~np.isin(status, Status.point_codes()) & ~waiting(status)).sum())
 
 
-def _where(dataset: xr.Dataset, column: Column) -> tuple[Any, ...]:
+def _where(dataset: xr.Dataset, column: SweepColumn) -> tuple[Any, ...]:
     return (*np.unravel_index(column.where, dataset["status"].shape[:-1]), column.branch)
 
 
@@ -136,11 +131,12 @@ def metadata(
 ) -> dict[str, Any]:
     """What a file says about where its numbers come from."""
     terms = (model.prior, model.coupling, model.channel, *model.expressions.values())
-    source = (
-        {}
-        if model.source is None
-        else {"source_file": model.source.file, "source_sha256": model.source.sha256}
-    )
+    source = {}
+    if model.source is not None:
+        source = {"source_file": model.source.file, "source_sha256": model.source.sha256}
+    starts = {}
+    for name, start in model.starts.items():
+        starts[name] = {overlap: str(value) for overlap, value in start.items()}
     return source | {
         "model": model.name,
         "title": model.title,
@@ -148,9 +144,10 @@ def metadata(
         "controls": fixed,
         "best": model.best,
         "nodes": None if sizes is None else dict(vars(sizes)),
+        # Two models of one name with other equations are told apart by this.
         "equations": hashlib.sha256("\n".join(map(str, terms)).encode()).hexdigest()[:16],
         "sources": list(model.sources),
-        "starts": {k: {n: str(v) for n, v in start.items()} for k, start in model.starts.items()},
+        "starts": starts,
         "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -171,23 +168,18 @@ def to_dataset(solution: Solution) -> xr.Dataset:
         versions as attributes.
     """
     branches = solution.branches
-    names = {k for b in branches for k in (*b.overlaps, *b.conjugates, *b.observables)}
-
-    def value(b: Any, name: str) -> float:
-        return {**b.overlaps, **b.conjugates, **b.observables}[name]
-
-    variables: dict[str, Any] = {
-        n: ("branch", [value(b, n) for b in branches]) for n in sorted(names)
-    }
-    variables |= {
-        f"error_{n}": ("branch", [b.error[n] for b in branches])
-        for n in sorted(names | {"free_energy"})
-    }
+    found = [{**b.overlaps, **b.conjugates, **b.observables} for b in branches]
+    names = sorted(set().union(*found))
+    variables: dict[str, Any] = {}
+    for name in names:
+        variables[name] = ("branch", [numbers[name] for numbers in found])
+    for name in sorted([*names, "free_energy"]):
+        variables[f"error_{name}"] = ("branch", [b.error[name] for b in branches])
     variables["free_energy"] = ("branch", [b.free_energy for b in branches])
     codes = np.array([b.status.code for b in branches], dtype=np.int16)
     variables["status"] = ("branch", codes, {"flag_meanings": [s.value for s in Status]})
-    for n in ("residual", "steps", "spectral_radius", "level"):
-        variables[n] = ("branch", [getattr(b, n) for b in branches])
+    for name in ("residual", "steps", "spectral_radius", "level"):
+        variables[name] = ("branch", [getattr(b, name) for b in branches])
     attrs = metadata(solution.model, solution.controls) | {
         "settings": dict(vars(solution.settings))
     }

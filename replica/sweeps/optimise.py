@@ -1,87 +1,33 @@
-r"""The best regularisation: minimise an observable over the logarithm of some controls.
+"""The best regularisation: an observable minimised over controls, at one point or along a grid.
 
-    g(t) = O(x*(t), t),     t = log lam,
-    dg/dt = dO/dt + dO/dx (1 - J)^{-1} dF/dt   at the fixed point x* = F(x*, t)
-
-On one fixed set of samples g is smooth, and L-BFGS-B (SciPy) finds its minimum on the branch of
-lowest free energy. The result is solved again from every start, on as many samples as the accuracy
-needs. That the search used fewer moves the optimum by about H^{-1} g', g' the gradient on the many
-samples and H the curvature, which is reported; the value changes in second order only. Source:
-theory.md section 5.
+``search`` says how an optimum is found. Along a grid each point is searched by itself, and stored
+as it comes.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.optimize import minimize
 
-from equations import Model
-from solvers import Status
+from equations import Model, Quantity
 
 from ..errors import InputError
 from ..files.store import Name
 from ..inputs import nearest, number
-from ..jobs.run import JobOptions, gathered, opened, progress_bar
+from ..jobs.options import JobOptions
+from ..jobs.run import Batch, SinglePoint, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import built, resolve
-from ..precision import double_precision
-from ..solution import Branch, Solution
-from ..solve import check, completed, solve
+from ..solve import check, completed
 from ..theories import Settings, theory_of
-from .dataset import blank, failures, to_dataset
-from .sweep import axes_of
-
-RANGE = 1e-5, 1e5
-"""Where the controls are searched."""
-FLAT = 1e-4
-"""Largest derivative in log lam that counts as zero."""
-EVALUATIONS = 60
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """Where an observable is smallest.
-
-    Attributes
-    ----------
-    at : dict of control -> value
-        The best values of the controls searched over.
-    value, error : float
-        The observable there, and its error estimate (twice the standard error over the samples).
-    error_at : dict of control -> float
-        How far the optimum on the samples of ``solution`` may lie from ``at``, to first order (NaN
-        where the curvature is not positive).
-    gradient : dict of control -> float
-        d observable / d log control at the end of the search, on its samples.
-    status : Status
-        SUCCESSFUL, AT_EDGE (the minimum lies beyond the range searched), MAX_STEPS, or what stopped
-        a fixed point.
-    evaluations : int
-        Fixed points solved during the search.
-    solution : Solution
-        Every branch at the optimum; the value is that of its best branch.
-    """
-
-    at: dict[str, float]
-    value: float
-    error: float
-    error_at: dict[str, float]
-    gradient: dict[str, float]
-    status: Status
-    evaluations: int
-    solution: Solution
-
-    @property
-    def branch(self) -> Branch | None:
-        """The branch the value belongs to."""
-        return None if self.solution.best is None else self.solution.branches[self.solution.best]
+from .dataset import blank, failures, to_dataset, waiting
+from .search import Optimum, find_optimum
+from .sweep import GridJob, axes_of
 
 
 def optimise(
@@ -130,16 +76,8 @@ def optimise(
     """
     settings = settings or Settings()
     if along:
-        return run(
-            model,
-            over,
-            observable,
-            along,
-            start or {},
-            settings,
-            controls,
-            JobOptions(file, resume, force, dask, progress),
-        )
+        options = JobOptions(file, resume, force, dask, progress)
+        return optima(model, over, observable, along, start or {}, settings, controls, options)
     if file is not None:
         raise InputError(
             "a file is written for a grid of optima: give along, or save the solution of the one"
@@ -148,7 +86,85 @@ def optimise(
     model, begin, fixed, settings = _prepared(
         model, over, observable, {}, start or {}, settings, controls
     )
-    return find(model, begin, observable, settings, fixed)
+    return find_optimum(model, begin, observable, settings, fixed)
+
+
+def optima(
+    model: str | Model,
+    over: Sequence[str],
+    observable: str,
+    along: Mapping[str, Any],
+    start: Mapping[str, float],
+    settings: Settings,
+    controls: Mapping[str, Any],
+    options: JobOptions,
+) -> xr.Dataset:
+    """What ``optimise`` does with ``along``."""
+    axes = axes_of(built(model, controls)[0], along, controls)
+    ready, begin, fixed, settings = _prepared(
+        model, over, observable, axes, start, settings, controls
+    )
+    empty = _blank(ready, axes, fixed, settings, begin, observable)
+    points = [
+        SinglePoint({**fixed, **dict(zip(axes, map(float, values), strict=True))})
+        for values in itertools.product(*axes.values())
+    ]
+    solve = partial(solve_point, begin=begin, observable=observable, settings=settings)
+    name = model if isinstance(model, str) else None
+    batch = partial(_batch, solve=solve, model=ready, name=name, points=points)
+    return run_job(GridJob(f"{ready.name} optimum", empty, batch), options)
+
+
+def _batch(
+    table: xr.Dataset,
+    *,
+    solve: Callable[..., tuple[xr.Dataset, int]],
+    model: Model,
+    name: str | None,
+    points: list[SinglePoint],
+) -> Batch:
+    """The points of the grid, of which those are pending that ``table`` does not have."""
+    status = table["status"].values.reshape(-1)  # a view: what is written to it is in the table
+
+    def put(i: int, solved: tuple[xr.Dataset, int]) -> int:
+        row, code = solved
+        for variable in row.data_vars:
+            table[variable].values.reshape(-1)[i] = row[variable].values[0]
+        status[i] = code
+        return failures(status[i : i + 1])
+
+    return Batch(
+        solve=solve,
+        model=model,
+        name=name,
+        pieces=points,
+        pending=np.flatnonzero(waiting(status)).tolist(),
+        put=put,
+        failed=failures(status),
+        threads=1,
+    )
+
+
+def solve_point(
+    model: Model,
+    point: SinglePoint,
+    done: Callable[[int], None],
+    *,
+    begin: dict[str, float],
+    observable: str,
+    settings: Settings,
+) -> tuple[xr.Dataset, int]:
+    """The optimum at one point: a dataset with the one branch "best", and the code of
+    its status.
+    """
+    found = find_optimum(model, begin, observable, settings, point.controls)
+    done(1)
+    variables: dict[str, Any] = {"evaluations": ("branch", [found.evaluations])}
+    for name, value in found.at.items():
+        variables[name] = ("branch", [value])
+        variables[f"error_{name}"] = ("branch", [found.error_at[name]])
+    row = to_dataset(found.solution).isel(branch=[found.solution.best or 0])
+    return row.assign(variables), found.status.code
 
 
 def _prepared(
@@ -169,86 +185,8 @@ def _prepared(
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
     _check(built(model, controls)[0], over, observable)
     model, fixed = resolve(model, controls, partial=[*over, *along])
-    return (
-        model,
-        {n: number(_quantity(model, n), start.get(n, 1.0)) for n in over},
-        fixed,
-        completed(settings, model),
-    )
-
-
-@dataclass(frozen=True)
-class Place:
-    """A point of a grid."""
-
-    controls: dict[str, float]
-    points: int = 1
-
-
-def solve_place(
-    model: Model,
-    place: Place,
-    done: Callable[[int], None],
-    *,
-    begin: dict[str, float],
-    observable: str,
-    settings: Settings,
-) -> tuple[xr.Dataset, int]:
-    """The optimum at one place: a dataset with the one branch "best", and the code of
-    its status.
-    """
-    o = find(model, begin, observable, settings, place.controls)
-    done(1)
-    row = to_dataset(o.solution).isel(branch=[o.solution.best or 0])
-    chosen = {n: ("branch", [v]) for n, v in o.at.items()} | {
-        f"error_{n}": ("branch", [v]) for n, v in o.error_at.items()
-    }
-    return row.assign(chosen | {"evaluations": ("branch", [o.evaluations])}), o.status.code
-
-
-def run(
-    model: str | Model,
-    over: Sequence[str],
-    observable: str,
-    along: Mapping[str, Any],
-    start: Mapping[str, float],
-    settings: Settings,
-    controls: Mapping[str, Any],
-    work: JobOptions,
-) -> xr.Dataset:
-    """What ``optimise`` does with ``along``."""
-    name = model if isinstance(model, str) else None
-    axes = axes_of(built(model, controls)[0], along, controls)
-    ready, begin, fixed, settings = _prepared(
-        model, over, observable, axes, start, settings, controls
-    )
-    grid = list(itertools.product(*axes.values()))
-    places = [Place({**fixed, **dict(zip(axes, map(float, point), strict=True))}) for point in grid]
-    with opened(
-        work, _blank(ready, axes, fixed, settings, begin, observable), [*axes, "branch"]
-    ) as target:
-        dataset = target.dataset
-        status = dataset["status"].values.reshape(-1)  # a view
-
-        def put(i: int, solved: tuple[xr.Dataset, int]) -> int:
-            row, code = solved
-            for variable in row.data_vars:
-                dataset[variable].values.reshape(-1)[i] = row[variable].values[0]
-            status[i] = code
-            dataset.attrs["complete"] = not (status == Status.NOT_COMPUTED.code).any()
-            target.write(dataset)
-            return failures(status[i : i + 1])
-
-        pending = {
-            i: place for i, place in enumerate(places) if status[i] == Status.NOT_COMPUTED.code
-        }
-        job = partial(solve_place, begin=begin, observable=observable, settings=settings)
-        with progress_bar(
-            work, f"{ready.name} optimum", len(places), len(places) - len(pending)
-        ) as bar:
-            bar.failed(failures(status))
-            gathered(target.client, job, ready, name, pending, bar, put, threads=1)
-    return dataset
+    begin = {name: number(_quantity(model, name), start.get(name, 1.0)) for name in over}
+    return model, begin, fixed, completed(settings, model)
 
 
 def _blank(
@@ -260,212 +198,37 @@ def _blank(
     observable: str,
 ) -> xr.Dataset:
     """The dataset of which nothing is computed yet."""
-    empty = (
-        blank(model, axes, fixed, settings, NodeSizes(), optimised=begin, minimised=observable)
-        .isel(branch=[0])
-        .assign_coords(branch=["best"])
-    )
-    dims, nan = empty["status"].dims, np.full(empty["status"].shape, np.nan)
-    chosen: dict[str, Any] = {
-        "evaluations": (
-            dims,
-            np.zeros(nan.shape, dtype=np.int64),
-            {"long_name": "fixed points solved during the search"},
-        )
-    }
+    table = blank(model, axes, fixed, settings, NodeSizes(), optimised=begin, minimised=observable)
+    # The best branch of each point, whichever start it comes from.
+    table = table.isel(branch=[0]).assign_coords(branch=["best"])
+    dims, shape = table["status"].dims, table["status"].shape
+    nan = np.full(shape, np.nan)
+    evaluations = {"long_name": "fixed points solved during the search"}
+    chosen: dict[str, Any] = {"evaluations": (dims, np.zeros(shape, dtype=np.int64), evaluations)}
     for name in begin:
         quantity = _quantity(model, name)
-        chosen[name] = (
-            dims,
-            nan.copy(),
-            {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"},
-        )
-        chosen[f"error_{name}"] = (
-            dims,
-            nan.copy(),
-            {"long_name": f"error estimate of {name}", "units": "1"},
-        )
-    return empty.assign(chosen).copy(deep=True)
+        label = {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"}
+        error = {"long_name": f"error estimate of {name}", "units": "1"}
+        # Copies: each of them is written to.
+        chosen[name] = (dims, nan.copy(), label)
+        chosen[f"error_{name}"] = (dims, nan.copy(), error)
+    return table.assign(chosen).copy(deep=True)
 
 
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
     theory_of(model).check_gradient(observable)
     for name in over:
-        if (
-            not _quantity(model, name).low == 0
-            or not _quantity(model, name).open_low
-            or _quantity(model, name).integer
-        ):
+        quantity = _quantity(model, name)
+        positive = quantity.low == 0 and quantity.open_low
+        if not positive or quantity.integer:
             raise InputError(
                 f"{name} cannot be optimised: its logarithm is searched, so it must be a positive"
                 " number"
             )
 
 
-def _quantity(model: Model, name: str) -> Any:
+def _quantity(model: Model, name: str) -> Quantity:
     known = {q.name: q for q in model.controls}
     if name not in known:
         raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
     return known[name]
-
-
-class _Stopped(Exception):
-    """A fixed point failed during the search."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.value)
-        self.status = status
-
-
-class _Objective:
-    """g and its gradient in t, following one branch from one evaluation to the next."""
-
-    def __init__(
-        self,
-        model: Model,
-        names: Sequence[str],
-        observable: str,
-        settings: Settings,
-        values: Mapping[str, float],
-        x: np.ndarray,
-    ) -> None:
-        self.model, self.values = model, dict(values)
-        self.branch = theory_of(model).followed(x, settings, observable)
-        self.columns = [[q.name for q in model.controls].index(n) for n in names]
-        self.names, self.evaluations = list(names), 0
-
-    def controls(self, t: np.ndarray) -> np.ndarray:
-        values = {**self.values, **dict(zip(self.names, np.exp(t), strict=True))}
-        return np.array([values[q.name] for q in self.model.controls])
-
-    def __call__(self, t: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = self.branch.to(self.controls(t), self.basis(t))
-        self.evaluations += 1
-        if moved.status is not Status.SUCCESSFUL:
-            raise _Stopped(moved.status)
-        return moved.value, moved.gradient
-
-    def basis(self, t: np.ndarray) -> np.ndarray:
-        """d controls / d t, one row per entry of t."""
-        c = self.controls(t)
-        basis = np.zeros((len(t), len(c)))
-        basis[range(len(t)), self.columns] = c[self.columns]
-        return basis
-
-
-def find(
-    model: Model,
-    begin: Mapping[str, float],
-    observable: str,
-    settings: Settings,
-    values: dict[str, float],
-) -> Optimum:
-    """Search on few samples along one branch; solve from every start at its end, and search again
-    if another branch is the best one there.
-    """
-    names, at, evaluations = list(begin), dict(begin), 0
-    with double_precision():
-        x = _best_start(model, {**values, **at}, settings)
-        for _ in range(2):
-            goal = _Objective(model, names, observable, settings, values, x)
-            end, gradient, status = _search(goal, np.log([at[n] for n in names]))
-            at, evaluations = (
-                dict(zip(names, map(float, np.exp(end)), strict=True)),
-                evaluations + goal.evaluations,
-            )
-            solution = solve(model, settings=settings, **values, **at)
-            best = None if solution.best is None else solution.branches[solution.best]
-            if best is None or not status.is_point or _near(best, goal.branch.x):
-                break
-            x = _overlaps(best)
-        else:  # the best branch at the optimum of each branch is another one
-            status = Status.MAX_STEPS
-        known = best is not None and status is Status.SUCCESSFUL
-        distance = (
-            np.abs(_refined_distance(goal, end, best)) if known else np.full(len(names), np.nan)
-        )
-    if status is Status.SUCCESSFUL:
-        status = solution.branches[0].status if best is None else best.status
-    value, error = (
-        (np.nan, np.nan) if best is None else (best.observables[observable], best.error[observable])
-    )
-    error_at = {n: at[n] * float(d) for n, d in zip(names, distance, strict=True)}
-    return Optimum(
-        at,
-        value,
-        error,
-        error_at,
-        dict(zip(names, map(float, gradient), strict=True)),
-        status,
-        evaluations,
-        solution,
-    )
-
-
-def _best_start(model: Model, values: dict[str, float], settings: Settings) -> np.ndarray:
-    solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
-    if solution.best is None:
-        return theory_of(model).start_vector(model.starts["informed"], values)
-    return _overlaps(solution.branches[solution.best])
-
-
-def _overlaps(branch: Branch) -> np.ndarray:
-    """In the order of the model's."""
-    return np.array(list(branch.overlaps.values()))
-
-
-def _near(branch: Branch, x: np.ndarray) -> bool:
-    """Whether the branch is the one followed on fewer samples."""
-    return bool(np.all(np.abs(_overlaps(branch) - x) <= 0.1 * (1 + np.abs(x))))
-
-
-def _search(goal: _Objective, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray, Status]:
-    """L-BFGS-B inside ``RANGE``: the end, the gradient there, and how it ended."""
-    low, high = np.log(RANGE)
-    seen: list[tuple[float, np.ndarray, np.ndarray]] = []
-
-    def value(t: np.ndarray) -> tuple[float, np.ndarray]:
-        f, slope = goal(t)
-        seen.append((f, np.array(t), slope))
-        return f, slope
-
-    try:
-        result = minimize(
-            value,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(low, high)] * len(begin),
-            options={"gtol": FLAT, "maxfun": EVALUATIONS},
-        )
-    except _Stopped as stop:
-        best = (
-            min(seen, key=lambda s: s[0]) if seen else (np.nan, begin, np.full(len(begin), np.nan))
-        )
-        return best[1], best[2], stop.status
-    edge = (result.x <= low + 1e-9) | (result.x >= high - 1e-9)
-    if edge.any():
-        return result.x, result.jac, Status.AT_EDGE
-    flat = np.max(np.abs(result.jac)) <= FLAT or result.success
-    return result.x, result.jac, Status.SUCCESSFUL if flat else Status.MAX_STEPS
-
-
-def _refined_distance(goal: _Objective, t: np.ndarray, branch: Branch) -> np.ndarray:
-    """H^{-1} g: how far, in t, the optimum on the samples of ``branch`` (as many as its accuracy
-    needed) may lie from ``t``.
-
-    g is the gradient there, H the curvature on the first samples from differences of gradients. NaN
-    where H is not positive.
-    """
-    step, x = 0.1, _overlaps(branch)
-    try:
-        curvature = np.array(
-            [(goal(t + step * e)[1] - goal(t - step * e)[1]) / (2 * step) for e in np.eye(len(t))]
-        )
-    except _Stopped:
-        return np.full(len(t), np.nan)
-    slope = goal.branch.gradient_at(x, goal.controls(t), branch.level, goal.basis(t))
-    curvature = (curvature + curvature.T) / 2
-    if not np.all(np.isfinite(curvature)) or np.min(np.linalg.eigvalsh(curvature)) <= 0:
-        return np.full(len(t), np.nan)
-    return np.linalg.solve(curvature, slope)

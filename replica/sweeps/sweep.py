@@ -18,18 +18,18 @@ import xarray as xr
 
 from equations import Model, Quantity
 from equations.numerals import real, shown, whole
-from solvers import Status
 
 from ..errors import InputError
 from ..files.store import Name
 from ..inputs import assignments, nearest, number
-from ..jobs.run import Bar, JobOptions, gathered, opened, progress_bar
+from ..jobs.options import JobOptions
+from ..jobs.run import Batch, Job, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
 from ..solve import check, completed
 from ..theories import Settings, theory_of
-from .columns import Column, columns, solve_column
-from .dataset import blank, failures, fill, statuses
+from .columns import SweepColumn, columns, solve_column
+from .dataset import blank, failures, fill, statuses, waiting
 
 MOST_POINTS = 1_000_000
 """Of one axis."""
@@ -120,15 +120,22 @@ def sweep(
         spectral_radius, level and error_<name>. A failed point keeps its status and its last
         iterate.
     """
-    return run(
-        model,
-        over,
-        controls,
-        settings or Settings(),
-        warm,
-        nodes,
-        JobOptions(file, resume, force, dask, progress),
-    )
+    options = JobOptions(file, resume, force, dask, progress)
+    return swept(model, over, controls, settings or Settings(), warm, nodes, options)
+
+
+def swept(
+    model: str | Model,
+    over: Mapping[str, Any],
+    controls: Mapping[str, Any],
+    settings: Settings,
+    warm: str | None,
+    nodes: NodeSizes | None,
+    options: JobOptions,
+) -> xr.Dataset:
+    """What ``sweep`` does."""
+    grid = prepared(model, over, controls, settings, warm, nodes)
+    return run_job(GridJob(grid.model.name, grid.blank(), grid.batch), options)
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class Grid:
     sizes: NodeSizes
     warm: str | None
     directions: dict[str, int]
-    columns: list[Column]
+    columns: list[SweepColumn]
 
     def blank(self) -> xr.Dataset:
         """The dataset of which nothing is computed."""
@@ -157,37 +164,53 @@ class Grid:
             directions=self.directions,
         )
 
-    def pending(self, dataset: xr.Dataset) -> dict[int, Column]:
-        """The columns that ``dataset`` does not have."""
-        return {
-            i: c
-            for i, c in enumerate(self.columns)
-            if (statuses(dataset, c) == Status.NOT_COMPUTED.code).any()
-        }
+    def batch(self, table: xr.Dataset) -> Batch:
+        """The columns, of which those are pending that ``table`` does not have."""
+
+        def put(i: int, solved: Any) -> int:
+            fill(table, self.model, self.columns[i], solved)
+            return failures(statuses(table, self.columns[i]))
+
+        return Batch(
+            solve=partial(
+                solve_column, settings=self.settings, sizes=self.sizes, warm=self.warm is not None
+            ),
+            model=self.model,
+            name=self.name,
+            pieces=self.columns,
+            pending=[i for i, c in enumerate(self.columns) if waiting(statuses(table, c)).any()],
+            put=put,
+            failed=failures(table["status"].values),
+            threads=2 if theory_of(self.model).batched else 1,
+        )
 
 
-def run(
-    model: str | Model,
-    over: Mapping[str, Any],
-    controls: Mapping[str, Any],
-    settings: Settings,
-    warm: str | None,
-    nodes: NodeSizes | None,
-    work: JobOptions,
-) -> xr.Dataset:
-    """What ``sweep`` does."""
-    grid = prepared(model, over, controls, settings, warm, nodes)
-    with opened(work, grid.blank(), [*grid.axes, "branch"]) as target:
-        dataset = target.dataset
+class GridJob(Job):
+    """A table over a grid of controls and ``branch``, which is filled in place; ``batch`` says how,
+    given the table.
+    """
 
-        def write() -> None:
-            dataset.attrs["complete"] = not (dataset["status"] == Status.NOT_COMPUTED.code).any()
-            target.write(dataset)
+    def __init__(self, title: str, blank: xr.Dataset, batch: Callable[[xr.Dataset], Batch]) -> None:
+        self.title = title
+        self.grids = tuple(map(str, blank["status"].dims))
+        self._table, self._batch = blank, batch
 
-        total, left = dataset["status"].size, sum(c.points for c in grid.pending(dataset).values())
-        with progress_bar(work, grid.model.name, total, total - left) as bar:
-            advance(grid, dataset, target.client, bar, write)
-    return dataset
+    @property
+    def complete(self) -> bool:
+        """Whether every point was computed."""
+        return not waiting(self._table["status"].values).any()
+
+    def dataset(self) -> xr.Dataset:
+        """The table itself: what comes later is written to it."""
+        return self._table
+
+    def take(self, stored: xr.Dataset) -> None:
+        """Fill the table of a file."""
+        self._table = stored
+
+    def batches(self) -> list[Batch]:
+        """The one batch that fills the table."""
+        return [self._batch(self._table)]
 
 
 def prepared(
@@ -207,44 +230,22 @@ def prepared(
     theory.check_sweep()
     settings = completed(settings, built)
     axes = axes_of(built, over, controls)
-    directions = (
-        {start: _direction(built, warm, start) for start in built.starts}
-        if warm is not None
-        else {}
-    )
-    if warm is not None and warm not in axes:
-        raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
-    sizes = nodes or theory.node_sizes(*_corners(axes, fixed))
-    cut = columns(built, axes, fixed, warm, directions)
+    directions = {}
+    if warm is not None:
+        directions = {start: _direction(built, warm, start) for start in built.starts}
+        if warm not in axes:
+            raise InputError(f"warm = {warm!r} is not swept: {nearest(warm, axes)}")
     return Grid(
-        built,
-        model if isinstance(model, str) else None,
-        axes,
-        fixed,
-        settings,
-        sizes,
-        warm,
-        directions,
-        cut,
+        model=built,
+        name=model if isinstance(model, str) else None,
+        axes=axes,
+        fixed=fixed,
+        settings=settings,
+        sizes=nodes or theory.node_sizes(*_corners(axes, fixed)),
+        warm=warm,
+        directions=directions,
+        columns=columns(built, axes, fixed, warm, directions),
     )
-
-
-def advance(
-    grid: Grid, dataset: xr.Dataset, client: Any, bar: Bar, write: Callable[[], None]
-) -> None:
-    """Fill in what ``dataset`` lacks; ``write`` is called after every column."""
-
-    def put(i: int, solved: Any) -> int:
-        fill(dataset, grid.model, grid.columns[i], solved)
-        write()
-        return failures(statuses(dataset, grid.columns[i]))
-
-    threads = 2 if theory_of(grid.model).batched else 1
-    job = partial(
-        solve_column, settings=grid.settings, sizes=grid.sizes, warm=grid.warm is not None
-    )
-    bar.failed(failures(dataset["status"].values))
-    gathered(client, job, grid.model, grid.name, grid.pending(dataset), bar, put, threads)
 
 
 def axes_of(
@@ -262,8 +263,10 @@ def axes_of(
 
 def _corners(axes: dict[str, np.ndarray], fixed: dict[str, float]) -> list[dict[str, float]]:
     """The extreme points of the grid: node sets are sized for the most demanding of them."""
-    ends = itertools.product(*((float(a.min()), float(a.max())) for a in axes.values()))
-    return [{**fixed, **dict(zip(axes, corner, strict=True))} for corner in ends]
+    ends = [(float(values.min()), float(values.max())) for values in axes.values()]
+    return [
+        {**fixed, **dict(zip(axes, corner, strict=True))} for corner in itertools.product(*ends)
+    ]
 
 
 def _axis(model: Model, name: str, values: Any) -> np.ndarray:

@@ -11,17 +11,18 @@ import xarray as xr
 
 import replica
 from replica import InputError, Settings, Status, StoreError
-from replica.jobs.run import Target
+from replica.jobs.checkpoint import Checkpoint
 from replica.models import resolve
-from replica.sweeps.optimise import _Objective, optimise
+from replica.sweeps.optimise import optimise
+from replica.sweeps.search import Objective
 
 LINEAR = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "alpha": 3.0}
 LOOSE = Settings(accuracy=2e-2)
 
 
-def objective(names: list[str], given: dict[str, Any], observable: str = "risk") -> _Objective:
+def objective(names: list[str], given: dict[str, Any], observable: str = "risk") -> Objective:
     model, values = resolve("slr-erm", given, partial=names)
-    return _Objective(
+    return Objective(
         model, names, observable, LOOSE, values, np.array([0.2, 0.35, 1.0, 0.45, 0.33, 0.3])
     )
 
@@ -97,14 +98,15 @@ def test_a_stopped_grid_continues_to_the_same_file(
         **{k: v for k, v in LINEAR.items() if k != "alpha"},
     }
     whole = optimise("slr-erm", **given)
-    write, calls = Target.write, []
+    write, calls = Checkpoint.write, []
 
-    def stops(self: Target, dataset: xr.Dataset) -> None:
-        write(self, dataset)
+    def stops(self: Checkpoint) -> None:
+        write(self)
         calls.append(1)
-        raise KeyboardInterrupt
+        if len(calls) == 2:  # the first write is that of the empty grid
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(Target, "write", stops)
+    monkeypatch.setattr(Checkpoint, "write", stops)
     with pytest.raises(KeyboardInterrupt):
         optimise("slr-erm", file=tmp_path / "o.h5", **given)
     monkeypatch.undo()

@@ -28,7 +28,9 @@ from replica.errors import InputError, SolveError, StoreError
 from replica.files import store
 from replica.files.store import load, save
 from replica.phase.branches import Stretch
-from replica.phase.diagram import REGIONS, cusp, phase_diagram
+from replica.phase.cusp import cusp
+from replica.phase.diagram import phase_diagram
+from replica.phase.diagram_table import REGIONS
 from replica.phase.thresholds import Search, Thresholds
 from replica.phase.transition import find_transition, s_curve
 from replica.plots.phase import draw_phase
@@ -319,7 +321,7 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(
     """
     distributed = pytest.importorskip("distributed")
     whole, path, computed = lines(), tmp_path / "x.h5", []
-    real, rewrite = replica.diagram.search, store.rewrite
+    real, rewrite = replica.phase.diagram.search, store.rewrite
 
     def search(*args: Any) -> Search:
         computed.append(args[-1]["gamma"])
@@ -382,7 +384,7 @@ def test_the_hard_phase_closes_at_a_cusp() -> None:
 
 
 def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = replica.diagram.search
+    real = replica.phase.diagram.search
 
     def failing(*args: Any) -> Search:
         if args[-1]["gamma"] == 5.0:

@@ -26,7 +26,7 @@ import replica
 from replica import InputError, Status, StoreError
 from replica.cli import app
 from replica.files import store, writer
-from replica.jobs import run as long_work
+from replica.jobs.checkpoint import VOLATILE
 from replica.plots.sweeps import valid
 from replica.sweeps.dataset import failures
 
@@ -42,7 +42,7 @@ def whole() -> xr.Dataset:
 
 
 def assert_same_bits(a: xr.Dataset, b: xr.Dataset) -> None:
-    noted = {k: b.attrs[k] for k in long_work.VOLATILE if k in b.attrs}
+    noted = {k: b.attrs[k] for k in VOLATILE if k in b.attrs}
     assert (
         a.drop_attrs(deep=False)
         .assign_attrs(a.attrs | noted)
@@ -58,13 +58,13 @@ def assert_same_bits(a: xr.Dataset, b: xr.Dataset) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Collects the points of every column that is computed from now on."""
     points: list[int] = []
-    real = replica.lines.solve_column
+    real = replica.sweeps.columns.solve_column
 
     def solve_column(model: Any, column: Any, *args: Any, **kwargs: Any) -> Any:
         points.append(column.points)
         return real(model, column, *args, **kwargs)
 
-    monkeypatch.setattr(sys.modules["replica.sweep"], "solve_column", solve_column)
+    monkeypatch.setattr("replica.sweeps.sweep.solve_column", solve_column)
     return points
 
 
