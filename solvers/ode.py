@@ -138,10 +138,12 @@ def zeros(
         raise ValueError("the field vanishes between two samples, to rounding")
     inside = [float(x[i]) for i in range(1, samples - 1) if sides[i] == 0]
     changes = [i for i in range(samples - 1) if sides[i] * sides[i + 1] < 0]
+
+    def field(t: float) -> float:
+        return float(f(np.asarray([t]))[0])
+
     between = [
-        float(
-            brentq(lambda t: float(f(np.asarray([t]))[0]), x[i], x[i + 1], xtol=1e-15, rtol=8.9e-16)
-        )
+        float(brentq(field, x[i], x[i + 1], xtol=1e-15, rtol=8.9e-16))  # pyright: ignore
         for i in changes
-    ]  # type: ignore[arg-type]
+    ]
     return sorted(inside + between)

@@ -72,6 +72,8 @@ class SaddlePoint(Theory):
     ) -> list[Branch]:
         sizes = nodes or self.node_sizes(values)
         if settings.route == "sampled":
+            if not self._has_sampled_route():
+                self._refuse("has no sampled route: use route='exact'")
             sizes = replace(sizes, tokens=self._explicit_tokens(values))
         at = {name: self.start_vector(start, values) for name, start in starts.items()}
         c = self.control_vector(values)
@@ -331,8 +333,6 @@ class SaddlePoint(Theory):
         """One solve per scrambled Sobol set; the mean, with twice the standard error over the
         sets.
         """
-        if not self._has_sampled_route():
-            self._refuse("has no sampled route: use route='exact'")
         solver, inside = compiled(self, sizes, settings), jnp.asarray(np.maximum(x0, 1e-3))
         runs = [solver(inside, jnp.asarray([*c, k])) for k in range(sizes.scrambles)]
         stacked = jax.tree.map(lambda *a: np.stack(a), *runs)

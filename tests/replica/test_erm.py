@@ -19,7 +19,8 @@ from replica import InputError, Settings, Status
 from replica.cli import app
 from replica.models import resolve
 from replica.sweeps.sweep import sweep
-from replica.theories.trained.predictor import samples
+from replica.theories import theory_of
+from replica.theories.trained.predictor import TrainedPredictor
 from replica.theories.trained.proximal_map import proximal_map
 from replica.theories.trained.sample_map import SampleMap
 
@@ -229,8 +230,10 @@ def test_one_token_is_ridge_regression() -> None:
 
 def ensemble(given: dict[str, Any], level: int = 8) -> SampleMap:
     model, values = resolve("slr-erm", given)
-    data = samples(((int(values["L"]), 1.0),), model.options["rule"], values["nu"], level)
-    return SampleMap(model, data, 1, np.array([values[q.name] for q in model.controls]))
+    theory = theory_of(model)
+    assert isinstance(theory, TrainedPredictor)
+    c = theory.control_vector(values)
+    return SampleMap(model, theory.data(c, level), 1, c)
 
 
 @pytest.mark.slow
