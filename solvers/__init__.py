@@ -25,7 +25,6 @@ __all__ = [
     "follow",
     "minimise",
     "newton",
-    "ode",
     "onset",
     "propagate",
     "spectral_radius",

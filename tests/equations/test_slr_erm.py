@@ -16,9 +16,9 @@ from equations.calculus.envelope import (
     TeacherAverage,
     linear_predictor,
 )
-from replica.theories.trained.predictor import samples
 from replica.theories.trained.proximal_map import proximal_map
 from replica.theories.trained.sample_map import flattened
+from solvers.attention.data import random_length
 
 INDEX, COUNT = sp.Symbol("l", integer=True, positive=True), sp.Integer(1)
 X = sp.IndexedBase("x")
@@ -84,7 +84,10 @@ def test_six_equations_and_their_conjugates() -> None:
 def test_derived_conjugates_are_the_formulas_of_theory_md(activation: str) -> None:
     """theory.md section 5, written out in NumPy on the same samples and minimisers."""
     model = MODELS["slr-erm"].build(activation=activation)
-    parts, data = proximal_map(model, 2), flattened(samples(((2, 1.0),), "spiked", 1.0, 7))
+    parts, data = (
+        proximal_map(model, 2),
+        flattened(random_length(((2, 1.0),), "spiked", 1.0, 7, 8, seed=0)),
+    )
     controls = {
         "alpha": 3.0,
         "L": 2,

@@ -14,9 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers import Box, Iteration, Status, check_damping, everywhere, fixed_point, follow
-from solvers import accelerate as anderson
-from solvers import accelerate as newton
+from solvers import (
+    Box,
+    Iteration,
+    Status,
+    anderson,
+    check_damping,
+    everywhere,
+    fixed_point,
+    follow,
+    newton,
+)
 
 Map = Callable[[jax.Array], jax.Array]
 
