@@ -160,7 +160,7 @@ def landscape_of_message_passing() -> Any:
     from replica import landscape as reader
 
     theory = {"informed": (0.9, 0.9), "uninformed": (0.1, 0.1)}
-    given = {"alpha": 2, **SMALL}
+    given = {"rule": "max", "alpha": 2, **SMALL}
     found = reader.reached("message-passing", given, theory, sizes="20,30", trials=2, seed=3)
     return {"dataset": dataset(found), "counts": reader.counts(found, list(theory))}
 
