@@ -96,7 +96,12 @@ def shown() -> list[Case]:
     )
     own = (f"show {SENSING}", f"show {SENSING} --latex", f"show {CLASSES}", f"show {PRODUCT}")
     own = (*own, f"show {CLASSES} --set loss=hinge --json")
-    return [*texts, case("show options", *options), case("show own models", *own), refused()]
+    return [
+        *texts,
+        case("show options", *options),
+        case("show own models", *own, slow=True),
+        refused(),
+    ]
 
 
 def refused() -> Case:
