@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from frozen_values import dataset
 
 import replica
@@ -111,12 +112,22 @@ def diagram() -> Any:
 
 
 def _sensitivity(solution: Any, **how: Any) -> Any:
+    with jax.enable_x64(True):  # without it the controls are rounded to single precision
+        return _single_sensitivity(solution, **how)
+
+
+def _single_sensitivity(solution: Any, **how: Any) -> Any:
     found = replica.sensitivity(solution, **how)
     return {"values": found.values, "error": found.error, "status": found.status.value}
 
 
 def sensitivity() -> Any:
     return _sensitivity(replica.solve("spiked-wigner", snr=2))
+
+
+def sensitivity_as_called() -> Any:
+    """The same in a session that has not switched 64 bits on."""
+    return _single_sensitivity(replica.solve("spiked-wigner", snr=2))
 
 
 def sensitivity_of_a_start() -> Any:
@@ -148,7 +159,7 @@ def optimise() -> Any:
 
 
 def landscape() -> Any:
-    from replica.check import landscape as reader
+    from replica import landscape as reader
 
     theory = {"informed": (0.9, 0.9), "uninformed": (0.1, 0.1)}
     given = {"activation": "linear", "alpha": 2, "lam_k": 1, "lam_v": 1, **SMALL}
@@ -157,7 +168,7 @@ def landscape() -> Any:
 
 
 def landscape_of_message_passing() -> Any:
-    from replica.check import landscape as reader
+    from replica import landscape as reader
 
     theory = {"informed": (0.9, 0.9), "uninformed": (0.1, 0.1)}
     given = {"rule": "max", "alpha": 2, **SMALL}
@@ -205,7 +216,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     for f in (
         own_starts, newton, own_nodes, failed_point, evaluated, branch, as_dataset, instability,
         model_object, loaded, uneven_sweep, thresholds_within, curve, diagram, sensitivity,
-        sensitivity_of_a_start, sensitivity_of_an_objective, optimise,
+        sensitivity_as_called, sensitivity_of_a_start, sensitivity_of_an_objective, optimise,
         landscape, landscape_of_message_passing, recovery, descent, ends,
     )
 }  # fmt: skip

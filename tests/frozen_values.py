@@ -19,7 +19,7 @@ VOLATILE = ("created", "versions")
 """What differs from run to run, or from machine to machine."""
 LONG = 32
 """Of an axis with more entries about 16 to 32 are stored, beside the sum over all."""
-LONG_LINE = 600
+LONG_LINE = 300
 """Of a line of text with more characters the beginning and the SHA-256 are stored."""
 
 
@@ -100,12 +100,18 @@ def _variable(variable: Any) -> dict[str, Any]:
     values = np.asarray(variable.values)
     entry: dict[str, Any] = {"dims": list(variable.dims), "dtype": str(values.dtype)}
     if variable.attrs:
-        entry["attrs"] = dict(variable.attrs)
+        entry["attrs"] = {k: _joined(v) for k, v in variable.attrs.items()}
     if any(size > LONG for size in values.shape):
         entry["shape"] = list(values.shape)
         if values.dtype.kind in "iuf":
             entry["sum"] = np.where(np.isfinite(values), values, 0).sum()
     return entry | {"values": thinned(values)}
+
+
+def _joined(value: Any) -> Any:
+    """A list of sentences as one text, which is shortened."""
+    words = isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+    return " | ".join(value) if words else value
 
 
 def thinned(values: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def _parameter(case: dict[str, Any]) -> Any:
     return pytest.param(case, id=case["name"], marks=[pytest.mark.slow] if case["slow"] else [])
 
 
-@pytest.mark.parametrize("case", map(_parameter, FROZEN["cases"]))
+@pytest.mark.parametrize("case", [_parameter(case) for case in FROZEN["cases"]])
 def test_numbers_are_the_frozen_ones(
     case: dict[str, Any],
     command: Callable[..., tuple[int, str, str]],

@@ -51,7 +51,7 @@ def test_without_cross_terms_it_is_the_risk_of_section_3() -> None:
 
 def test_linear_risk_in_closed_form_is_quadratic_in_the_cross_terms() -> None:
     risk = slr_flow.build("linear", "max")
-    expanded = close(risk.observables["risk"])
+    expanded = close(risk.observables["risk"].expr)
     assert sp.degree(sp.Poly(expanded, slr_flow.q_kv), slr_flow.q_kv) == 2
 
 
