@@ -142,6 +142,61 @@ def test_a_bayes_model_of_any_name_has_both_risks() -> None:
     assert set(solution.risks) == {"algorithmic", "information_theoretic"}
 
 
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (QUERY, ("--set=snr=1",)),
+        (VECTORS, ("--set=lam=1",)),
+        (SIGNS, ("--set=alpha=1", "--set=Delta=0.2")),
+        (
+            ATTENTION,
+            tuple(f"--set={x}=1" for x in ("alpha", "L", "nu", "Delta", "ridge_a", "ridge_b")),
+        ),
+    ],
+)
+def test_a_check_without_a_simulation_says_what_to_add(
+    model: str, given: tuple[str, ...], command: Command
+) -> None:
+    code, _, err = command("check", model, *given)
+    assert code == 2 and "add simulate(controls, D, generator)" in err and err.count("\n") == 1
+
+
+def test_a_bayes_model_of_any_name_is_checked_swept_and_drawn(
+    command: Command, tmp_path: Path
+) -> None:
+    points = {a: replica.solve(SIGNS, alpha=a, Delta=0.5) for a in (0.5, 0.7)}
+    risks = {a: point.branch("uninformed").observables["risk"] for a, point in points.items()}
+    table, file, figure = (tmp_path / name for name in ("m.csv", "x.h5", "x.png"))
+    rows = [f"{a},0.5,{r + 0.01},0.02" for a, r in risks.items()]
+    table.write_text("\n".join(["alpha,Delta,risk,risk_error", *rows]) + "\n")
+    code, out, err = command("check", SIGNS, "--csv", str(table), "--json")
+    assert code == 0, err
+    assert [p["z"] for p in json.loads(out)["checks"]] == pytest.approx([0.5, 0.5], abs=1e-3)
+    sweep = ("sweep", SIGNS, "--over", "alpha=0.5:0.7:2", "--set=Delta=0.5")
+    assert command(*sweep, "--quiet", "-o", str(file))[0] == 0
+    assert command("plot", str(file), "-o", str(figure))[0] == 0 and figure.exists()
+    found = replica.load(file)
+    assert found.risk.sel(start="uninformed").values == pytest.approx(list(risks.values()))
+
+
+@pytest.mark.slow
+def test_trained_attention_by_other_names_is_swept_mapped_and_drawn(
+    command: Command, tmp_path: Path
+) -> None:
+    file, figure = str(tmp_path / "x.h5"), tmp_path / "x.png"
+    known = [f"--set={x}=1" for x in ("nu", "ridge_a", "ridge_b")]
+    known += ["--set=L=2", "--quiet", "-o", file]
+    for arguments in (
+        ("sweep", ATTENTION, "--over", "alpha=2:3:2", "--accuracy=0.05", "--set=Delta=0.1", *known),
+        ("phase", ATTENTION, "--control=alpha", "--grid=2:3:2", "--over=Delta=0.1:0.2:2", *known),
+    ):
+        code, _, err = command(*arguments, "--force")
+        assert code == 0, err
+        assert replica.load(file).test_error.notnull().any()
+        code, _, err = command("plot", file, "-o", str(figure), "--y", "test_error")
+        assert code == 0 and figure.exists(), err
+
+
 # records ------------------------------------------------------------------------------------------
 
 
