@@ -26,6 +26,8 @@ from equations import Model, ModelSpec, Source
 from ..errors import InputError, LoweringError
 from ..theories import theory_of
 
+INSIDE = ("equations", "solvers")
+"""Packages that users need not import from."""
 SUFFIX = ".py"
 
 
@@ -131,6 +133,14 @@ def _check(model: Model, source: Source) -> None:
         raise InputError(f"{source.file}: {where}{error}") from None
 
 
+def _moved(error: BaseException) -> str:
+    """What to write where a file imports a module of this package by the name it had before."""
+    module = error.name if isinstance(error, ImportError) else None
+    if module is None or module.partition(".")[0] not in INSIDE:
+        return ""
+    return ": a model's file imports all that it needs from replica (from replica import ...)"
+
+
 @contextmanager
 def named(source: Source) -> Iterator[None]:
     """Run code of a user's file: its folder is importable, and what it raises becomes one sentence
@@ -157,6 +167,6 @@ def named(source: Source) -> Iterator[None]:
         )
         where = source.file if line is None else f"{source.file}, line {line}"
         kind = "" if type(error).__name__ == "ModelError" else f"{type(error).__name__}: "
-        raise InputError(f"{where}: {kind}{error}") from error
+        raise InputError(f"{where}: {kind}{error}{_moved(error)}") from error
     finally:
         sys.path.remove(folder)

@@ -355,6 +355,10 @@ def raw(**changes):
     return Model(**(fields | changes))
 """
 MISTAKES = {
+    "room": (
+        "from equations.priors import bernoulli",
+        r"No module named 'equations\.priors': a model's file imports all .* from replica",
+    ),
     "syntax": ("def build(:\n", r"mine\.py, line \d+: invalid syntax"),
     "name": (
         "def build(): return raw(channel=alhpa.symbol)",

@@ -171,12 +171,12 @@ def test_a_bayes_model_of_any_name_is_checked_swept_and_drawn(
     table.write_text("\n".join(["alpha,Delta,risk,risk_error", *rows]) + "\n")
     code, out, err = command("check", SIGNS, "--csv", str(table), "--json")
     assert code == 0, err
-    assert [p["z"] for p in json.loads(out)["checks"]] == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert [p["z"] for p in json.loads(out)["comparisons"]] == pytest.approx([0.5, 0.5], abs=1e-3)
     sweep = ("sweep", SIGNS, "--over", "alpha=0.5:0.7:2", "--set=Delta=0.5")
     assert command(*sweep, "--quiet", "-o", str(file))[0] == 0
     assert command("plot", str(file), "-o", str(figure))[0] == 0 and figure.exists()
     found = replica.load(file)
-    assert found.risk.sel(start="uninformed").values == pytest.approx(list(risks.values()))
+    assert found.risk.isel(branch=0).values == pytest.approx(list(risks.values()))
 
 
 @pytest.mark.slow
