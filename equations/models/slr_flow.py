@@ -302,4 +302,9 @@ def _max(act: Activation, matrix: sp.Matrix) -> sp.Expr:
     return target_square(free) - 2 * product + square
 
 
-OPTIONS = {"activation": tuple(ACTIVATIONS), "rule": ("spiked", "max")}
+WITHOUT_FIELD = ("relu",)
+"""Their response holds the square of a delta function."""
+OPTIONS = {
+    "activation": tuple(name for name in ACTIVATIONS if name not in WITHOUT_FIELD),
+    "rule": ("spiked", "max"),
+}
