@@ -58,8 +58,7 @@ def convex_erm(
     ----------
     loss : expression in y and z
         Convex in z.
-    teacher : {value: probability}, Eq(y, f(z)) with finitely many values, or ``normal(y, z,
-    Delta)``
+    teacher : {value: probability}, Eq(y, f(z)) with finitely many values, or normal(y, z, Delta)
         Law of the labels.
     controls : tuple of Quantity
         What loss and teacher contain besides y and z; ``alpha`` and ``lam`` come by themselves.

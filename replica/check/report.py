@@ -157,7 +157,7 @@ class Report:
     comparisons : tuple of Comparison
     references : dict of name -> float
     limit : float
-        |z| above which theory and simulation disagree.
+        ``|z|`` above which theory and simulation disagree.
     problems : tuple of str
         What went wrong while computing either side: with one of them there is no agreement.
     reasons : tuple of str

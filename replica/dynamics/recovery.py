@@ -83,8 +83,8 @@ def _arrival(model: Model, name: str) -> Any:
 
 
 def trajectory(rho0: Any, times: Any, **controls: Any) -> Timed:
-    """rho(t) of the flow from one start or an array of starts, shape (times, *starts); finite-size
-    drift if d and L are given.
+    """rho(t) of the flow from one start or an array of starts, shape (times, ``*starts``);
+    finite-size drift if d and L are given.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def trajectory(rho0: Any, times: Any, **controls: Any) -> Timed:
 
 
 def recovery_time(rho0: float, level: float = 0.99, latest: float = 1e6, **controls: Any) -> Timed:
-    """The first time at which |rho| = ``level`` in the flow from ``rho0``; infinity if not before
-    ``latest``.
+    """The first time at which ``|rho|`` = ``level`` in the flow from ``rho0``; infinity if not
+    before ``latest``.
     """
     if not abs(rho0) <= level < 1:
         raise InputError("recovery needs |rho0| <= level < 1")

@@ -27,7 +27,7 @@ def _is_ascent(dataset: xr.Dataset) -> bool:
 
 
 def draw_ascent(panels: Mapping[str, Mapping[str, xr.Dataset]]) -> Any:
-    """One panel per title, one curve per run: mean of |rho| over trials with a 10-90 % band;
+    """One panel per title, one curve per run: mean of ``|rho|`` over trials with a 10-90 % band;
     dotted, the mean path of the theory.
 
     Parameters
