@@ -88,13 +88,19 @@ def branch_map(
     return run_job(BranchMapJob(grids, labels), options)
 
 
+Names = Mapping[str, str | None]
+"""Names of observables by their roles, None where the model has none."""
+
+
 class BranchMapJob(Job):
     """One or two sweeps over the same grid, in one table with the numbers of each point."""
 
     def __init__(self, sweeps: list[Grid], labels: dict[str, Any]) -> None:
         self.title, self.grids = sweeps[0].model.name, (*sweeps[0].axes, "branch")
         self._sweeps = sweeps
-        empty = _joined([s.blank() for s in sweeps]).assign_attrs(labels)
+        model = sweeps[0].model
+        self._names = {role: model.with_role(role) for role in ("replicon", "risk")}
+        empty = _joined([s.blank() for s in sweeps], self._names).assign_attrs(labels)
         self._parts = _parts(empty, len(sweeps))
 
     @property
@@ -104,7 +110,7 @@ class BranchMapJob(Job):
 
     def dataset(self) -> xr.Dataset:
         """The sweeps with what follows from them so far."""
-        return _joined(self._parts)
+        return _joined(self._parts, self._names)
 
     def take(self, stored: xr.Dataset) -> None:
         """Continue with the sweeps of a file."""
@@ -135,15 +141,16 @@ def _reference(
 # one table of two sweeps --------------------------------------------------------------------------
 
 
-def _joined(parts: list[xr.Dataset]) -> xr.Dataset:
-    """The sweeps in one dataset, with the numbers of each point."""
+def _joined(parts: list[xr.Dataset], names: Names) -> xr.Dataset:
+    """The sweeps in one dataset, with the numbers of each point; ``names`` by their roles."""
     first = parts[0]
     variables = dict(first.data_vars)
     for other in parts[1:]:
         variables |= {f"{PREFIX}{n}": v for n, v in other.data_vars.items()}
-    variables |= _summary(first)
-    if len(parts) == 2:
-        variables |= _gain(first, parts[1])
+    variables |= _summary(first, names)
+    risk = names["risk"]
+    if len(parts) == 2 and risk is not None:
+        variables |= _gain(first, parts[1], risk)
     return xr.Dataset(variables, first.coords, first.attrs)
 
 
@@ -157,10 +164,13 @@ def _parts(dataset: xr.Dataset, count: int) -> list[xr.Dataset]:
     return [dataset[mine], dataset[theirs].rename({n: n.removeprefix(PREFIX) for n in theirs})]
 
 
-def _summary(part: xr.Dataset) -> dict[str, Any]:
+def _summary(part: xr.Dataset, names: Names) -> dict[str, Any]:
     """What each point is: how many branches, and the best one of them."""
     dims, best = _dims(part), _best(part)
-    replicon = _picked(part, "replicon", best)
+    unstable = names["replicon"]
+    replicon = np.full(best.shape, np.nan)
+    if unstable is not None:
+        replicon = _picked(part, unstable, best)
     rs = np.where(np.isnan(replicon), 2, replicon > 1).astype(np.int8)
     about_branches = {"long_name": "distinct branches from the starts (-1: not computed yet)"}
     about_rs = {
@@ -176,21 +186,23 @@ def _summary(part: xr.Dataset) -> dict[str, Any]:
         "rs": (dims, rs, about_rs),
         "best": (dims, best, about_best),
     }
-    for name in ("replicon", "risk"):
+    for role, name in names.items():
+        if name is None:
+            continue
         for prefix, of in (("", ""), ("error_", "error of ")):
-            label = {"long_name": f"{of}{name} of the best branch"}
+            label = {"long_name": f"{of}{role} of the best branch"}
             attrs = dict(part[f"{prefix}{name}"].attrs) | label
-            result[f"{prefix}best_{name}"] = (dims, _picked(part, f"{prefix}{name}", best), attrs)
+            result[f"{prefix}best_{role}"] = (dims, _picked(part, f"{prefix}{name}", best), attrs)
     result["best_status"] = (dims, _status(part, best), dict(part["status"].attrs))
     return result
 
 
-def _gain(mine: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
+def _gain(mine: xr.Dataset, other: xr.Dataset, risk: str) -> dict[str, Any]:
     """How much lower the risk of the best branch is than that of the reference."""
     dims, best, theirs = _dims(mine), _best(mine), _best(other)
-    unit = mine["risk"].attrs.get("units", "1")
-    gain = _picked(other, "risk", theirs) - _picked(mine, "risk", best)
-    error = _picked(other, "error_risk", theirs) + _picked(mine, "error_risk", best)
+    unit = mine[risk].attrs.get("units", "1")
+    gain = _picked(other, risk, theirs) - _picked(mine, risk, best)
+    error = _picked(other, f"error_{risk}", theirs) + _picked(mine, f"error_{risk}", best)
     name = f"{mine.attrs['options']['activation']}_gain"
     about_gain = {
         "latex": r"R_\mathrm{linear}-R",

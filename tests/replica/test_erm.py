@@ -370,8 +370,8 @@ def test_sweep_warm_started_in_alpha() -> None:
     assert np.all(result.status == 0)
 
 
-def test_eval_is_refused() -> None:
-    with pytest.raises(InputError, match="averages over samples"):
+def test_eval_asks_for_every_overlap() -> None:
+    with pytest.raises(InputError, match="needs m_k, q_k, V_k, m_v, q_v, V_v: give it with"):
         replica.evaluate("slr-erm", {}, **POINT)
 
 
