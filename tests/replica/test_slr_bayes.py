@@ -219,12 +219,16 @@ def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
 
 
 def test_one_compilation_serves_fifty_values() -> None:
-    from replica.lowering.lower import NodeSizes
-    from replica.solve import compiled, resolve
+    from replica.models import resolve
+    from replica.theories import theory_of
+    from replica.theories.saddle_point import SaddlePoint, compiled
 
-    model, _ = resolve("slr-bayes", CONTROLS)
-    function = compiled(model, NodeSizes(), Settings())
+    model, values = resolve("slr-bayes", CONTROLS)
+    theory = theory_of(model)
+    assert isinstance(theory, SaddlePoint)
+    function = compiled(theory, theory.node_sizes(values), Settings())
     solve(**CONTROLS)
+    assert function._cache_size() > 0
     before = function._cache_size()
     for alpha in np.linspace(0.5, 1.0, 5):
         solve(**(CONTROLS | {"alpha": alpha}))
