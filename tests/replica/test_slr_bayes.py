@@ -226,8 +226,8 @@ def test_one_compilation_serves_fifty_values() -> None:
     model, values = resolve("slr-bayes", CONTROLS)
     theory = theory_of(model)
     assert isinstance(theory, SaddlePoint)
-    function = compiled(theory, theory.node_sizes(values), Settings())
-    solve(**CONTROLS)
+    settings = solve(**CONTROLS).settings
+    function = compiled(theory, theory.node_sizes(values), settings)
     assert function._cache_size() > 0
     before = function._cache_size()
     for alpha in np.linspace(0.5, 1.0, 5):
