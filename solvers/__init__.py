@@ -8,7 +8,7 @@ from .continuation import Curve, Knot, Steps, fold, steepest, trace
 from .fixed_point import Box, check_damping, everywhere, fixed_point
 from .minimise import minimise
 from .result import Iteration, Status
-from .stability import onset, propagate, spectral_radius
+from .stability import onset, propagate, radius_of, spectral_radius
 
 __all__ = [
     "Box",
@@ -27,6 +27,7 @@ __all__ = [
     "newton",
     "onset",
     "propagate",
+    "radius_of",
     "spectral_radius",
     "steepest",
     "trace",

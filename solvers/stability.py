@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from scipy.optimize import brentq
 
 
@@ -28,6 +29,24 @@ def spectral_radius(jacobian: jax.Array) -> jax.Array:
     if jacobian.shape[0] == 0:
         return jnp.asarray(0.0)
     return jnp.max(jnp.abs(jnp.linalg.eigvals(jacobian)))
+
+
+def radius_of(slope: np.ndarray) -> float:
+    """The same on the host, of a slope that may not be finite.
+
+    Parameters
+    ----------
+    slope : array, shape (n, n)
+        dF/dx.
+
+    Returns
+    -------
+    float
+        0 for n = 0; NaN where an entry is not finite.
+    """
+    if not np.all(np.isfinite(slope)):
+        return float("nan")
+    return float(np.max(np.abs(np.linalg.eigvals(slope)), initial=0.0))
 
 
 def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from equations import Gram, Model
+from equations import Model
 from solvers import Status, gram_descent, ode
 
 from ..errors import InputError, SolveError
@@ -63,12 +63,8 @@ def _started(
             " unknown"
         )
     c = jnp.asarray(theory_of(model).control_vector(values))
-    return model, c, gram_field.embedded(model, values, start), gram_of(model).trained
-
-
-def gram_of(model: Model) -> Gram:
-    """The Gram matrix whose entries the overlaps are."""
-    return model.theory.gram  # type: ignore[union-attr]
+    vectors = gram_field.embedded(model, values, start)
+    return model, c, vectors, gram_field.record_of(model).gram.trained
 
 
 def _dataset(
@@ -182,7 +178,8 @@ def evidence(
     with double_precision():
         model, values = resolve(MODEL, controls)
         origin = {q.name: 0.0 for q in model.overlaps}
-        fixed = gram_field.embedded(model, values, origin)[gram_of(model).trained :]
+        trained = gram_field.record_of(model).gram.trained
+        fixed = gram_field.embedded(model, values, origin)[trained:]
         x0 = random_starts(starts, scale, seed)
         found = gradient_flow.ends(
             model, values, x0, fixed, tol, model.accuracy if accuracy is None else accuracy, nodes
@@ -194,7 +191,7 @@ def evidence(
         for s, r, e in zip(found.status, risk, risk_error, strict=True)
     ]
     names = [q.name for q in model.overlaps]
-    crossed = [names.index(k) for k in model.theory.manifold]  # type: ignore[union-attr]
+    crossed = [names.index(k) for k in gram_field.record_of(model).manifold]
     variables: dict[str, Any] = {
         q.name: ("start", found.overlaps[:, i], {"latex": q.label})
         for i, q in enumerate(model.overlaps)

@@ -26,7 +26,7 @@ from .functions import FUNCTIONS
 from .node_sizes import NodeSizes
 from .rules import has_rule
 
-__all__ = ["SCRAMBLE", "Lowered", "NodeSizes", "function", "value_and_error"]
+__all__ = ["SCRAMBLE", "Lowered", "NodeSizes", "error_from", "function", "value_and_error"]
 
 
 def function(
@@ -52,8 +52,13 @@ def function(
 
 
 SAFETY = 2.0
-"""Reported error = SAFETY * |difference between two rules| + FLOOR * scale."""
+"""Reported error = SAFETY * |difference between two node sets| + FLOOR * scale."""
 FLOOR = 1e-13
+
+
+def error_from(finer: Any, value: Any) -> Any:
+    """The error of a value (an array of NumPy or JAX), from one on finer node sets."""
+    return SAFETY * abs(finer - value) + FLOOR * (1 + abs(value))
 
 
 def value_and_error(
@@ -67,7 +72,7 @@ def value_and_error(
     """
     sizes = sizes or NodeSizes()
     value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.finer()))
-    return value, SAFETY * jnp.abs(finer - value) + FLOOR * (1 + jnp.abs(value))
+    return value, error_from(finer, value)
 
 
 class Lowered:
@@ -114,61 +119,31 @@ class Lowered:
         runs in.
         """
         shared: dict[Any, Any] = {}
-        first = Evaluation(
-            self._axes,
-            self.sizes,
-            self.unknowns,
-            x,
-            controls,
-            shared,
-            write=True,
-            expressions=self.expressions,
-            notes=self._notes,
-        )
-        values = {name: first.scalar(e) for name, e in self.expressions.items()}
-
-        def at(x: jax.Array | None) -> dict[str, jax.Array]:
-            if x is None:
-                return values
-            evaluation = Evaluation(
-                self._axes,
-                self.sizes,
-                self.unknowns,
-                x,
-                controls,
-                shared,
-                write=False,
-                expressions=self.expressions,
-                notes=self._notes,
-            )
-            return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
-
-        return at
+        values = self._values(x, controls, shared, write=True)
+        return lambda x: values if x is None else self.at(x, controls, shared)
 
     def prepared(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> dict[Any, jax.Array]:
         """What does not depend on x, by subexpression, for ``at``: where a loop over x is not
         compiled, it is evaluated once all the same.
         """
         shared: dict[Any, Any] = {}
-        evaluation = Evaluation(
-            self._axes,
-            self.sizes,
-            self.unknowns,
-            x,
-            controls,
-            shared,
-            write=True,
-            expressions=self.expressions,
-            notes=self._notes,
-        )
-        for expression in self.expressions.values():
-            evaluation.scalar(expression)
+        self._values(x, controls, shared, write=True)
         return shared
 
     def at(
         self, x: jax.Array, controls: Mapping[sp.Symbol, Any], shared: dict[Any, Any]
     ) -> dict[str, jax.Array]:
         """The values at x, given what is ``prepared``."""
+        return self._values(x, controls, shared, write=False)
+
+    def _values(
+        self,
+        x: jax.Array,
+        controls: Mapping[sp.Symbol, Any],
+        shared: dict[Any, Any],
+        write: bool,
+    ) -> dict[str, jax.Array]:
+        """The values at x; ``write``: what does not depend on x is put into ``shared``."""
         evaluation = Evaluation(
             self._axes,
             self.sizes,
@@ -176,7 +151,7 @@ class Lowered:
             x,
             controls,
             shared,
-            write=False,
+            write=write,
             expressions=self.expressions,
             notes=self._notes,
         )

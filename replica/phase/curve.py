@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
-from solvers import Status
+from solvers import Status, radius_of
 from solvers.continuation import Knot, correct, trace
 
-from ..lowering.lower import FLOOR, SAFETY, NodeSizes
+from ..lowering.lower import FLOOR, SAFETY, NodeSizes, error_from
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
 from .branches import TOL, Standing
@@ -253,7 +253,7 @@ def _columns(
     energy, better = (np.array([float(s.free_energy) for s in slices]) for slices in (here, there))
     result["free_energy"] = (
         energy,
-        _shift(energy, better),
+        error_from(better, energy),
         {"latex": r"\Phi", "long_name": "free energy per dimension", "units": "1"},
     )
     names = tuple(model.observables)
@@ -261,7 +261,7 @@ def _columns(
     for name, value, other in zip(names, values, finer, strict=True):
         result[name] = (
             value,
-            _shift(value, other),
+            error_from(other, value),
             {"latex": model.observables[name].latex, "units": model.observables[name].units},
         )
     return error[:, :-1].max(axis=1), result
@@ -272,16 +272,3 @@ def _moved(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
     if not (np.all(np.isfinite(slope)) and np.all(np.isfinite(defect))):
         return np.full(slope.shape[1], np.nan)
     return -np.linalg.pinv(slope) @ defect
-
-
-def _shift(value: np.ndarray, better: np.ndarray) -> np.ndarray:
-    return SAFETY * np.abs(better - value) + FLOOR * (1 + np.abs(value))
-
-
-def radius_of(slope: np.ndarray) -> float:
-    """Spectral radius of dF/dx; NaN where that is not finite."""
-    return (
-        float(np.max(np.abs(np.linalg.eigvals(slope))))
-        if np.all(np.isfinite(slope))
-        else float("nan")
-    )

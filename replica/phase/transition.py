@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from solvers import onset
+from solvers import onset, radius_of
 from solvers.continuation import (
     Curve,
     Knot,
@@ -28,7 +28,6 @@ from solvers.continuation import (
 
 from ..errors import SolveError
 from ..lowering.lower import FLOOR
-from ..theories.equations import Linearisation
 from ..theories.one_parameter import OneParameter
 from .branches import TOL, Best, Branch, Limit, Standing, Stretch
 
@@ -117,7 +116,7 @@ def crossing(line: OneParameter, pair: Transition, low: float, high: float) -> L
 def _crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
     """Error of Phi (stationary in x, so at the same x) over the difference of dPhi/dc."""
     here = [line.at(x, c) for x in points]
-    unstable = [s for s in here if _radius(s) > 1 + SAME]
+    unstable = [s for s in here if radius_of(s.slope) > 1 + SAME]
     if unstable:
         raise SolveError(
             f"{line.model.name}: a branch became unstable before {line.control} = {c:g}"
@@ -125,14 +124,6 @@ def _crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
     defect = line.gap_error(c, *points)
     dPhi_dc = abs(float(here[0].dPhi_dc - here[1].dPhi_dc))
     return float(defect) / dPhi_dc + 1e-11 * c
-
-
-def _radius(point: Linearisation) -> float:
-    return (
-        float(np.max(np.abs(np.linalg.eigvals(point.slope))))
-        if np.all(np.isfinite(point.slope))
-        else float("nan")
-    )
 
 
 # first order: the curve from the uninformed point ------------------------------------------------
@@ -372,7 +363,7 @@ def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) ->
 
 def _instability(line: OneParameter, x: np.ndarray, low: float, high: float) -> Limit | None:
     """Where the spectral radius of dF/dx at the trivial branch crosses 1."""
-    radius = lambda t: _radius(line.at(x, line.value(t)))  # noqa: E731
+    radius = lambda t: radius_of(line.at(x, line.value(t)).slope)  # noqa: E731
     ends = line.level(low), line.level(high)
     sides = radius(ends[0]), radius(ends[1])
     if not np.all(np.isfinite(sides)):
@@ -384,5 +375,5 @@ def _instability(line: OneParameter, x: np.ndarray, low: float, high: float) -> 
     t = onset(radius, *ends)
     value, width = line.value(t), 1e-4
     rate = (radius(t + width) - radius(t - width)) / (2 * width)
-    defect = line.uncertainty(lambda at: _radius(at.at(x, value))) + FLOOR
+    defect = line.uncertainty(lambda at: radius_of(at.at(x, value).slope)) + FLOOR
     return Limit(value, (defect / abs(rate) + 1e-12) * (value if line.logarithmic else 1.0))

@@ -16,11 +16,13 @@ import numpy as np
 import sympy as sp
 
 from equations import Model
-from solvers import Status
+from solvers import Status, radius_of
 from solvers.branch import Polish
 
 from ..errors import InputError
+from ..inputs import printable
 from ..lowering.node_sizes import NodeSizes
+from .equations import State
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ class Theory(ABC):
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        # Of the one type that this theory is for, as theory_of has chosen it.
+        self.record: Any = model.theory
 
     # what every theory does ----------------------------------------------------------------------
 
@@ -278,7 +282,7 @@ class Theory(ABC):
 
     def start_vector(self, start: Mapping[str, Any], values: Mapping[str, float]) -> np.ndarray:
         """A start's overlaps as numbers; its entries may be expressions in the controls."""
-        at = {q.symbol: values[q.name] for q in self.model.controls if q.name in values}
+        at = substitution(self.model, values)
         numbers = [float(sp.sympify(start[q.name]).subs(at)) for q in self.model.overlaps]
         return np.array(numbers, dtype=float)
 
@@ -286,12 +290,42 @@ class Theory(ABC):
         """Controls in order; NaN for one that is not given."""
         return np.array([values.get(q.name, np.nan) for q in self.model.controls], dtype=float)
 
+    def _evaluation(
+        self, values: Mapping[str, float], x: np.ndarray, state: State
+    ) -> dict[str, Any]:
+        """What ``evaluate`` returns for a map of the overlaps, from its state at ``x``."""
+        model, names = self.model, [q.name for q in self.model.overlaps]
+        hats = zip(model.conjugates, state.hats, strict=True)
+        seen = zip(model.observables, state.observables, strict=True)
+        return {
+            "model": model.name,
+            "options": dict(model.options),
+            "controls": printable(values),
+            "overlaps": dict(zip(names, map(float, x), strict=True)),
+            "conjugates": {q.name: float(v) for q, v in hats},
+            "update": dict(zip(names, map(float, state.update), strict=True)),
+            self.energy_name: float(state.free_energy),
+            "observables": {name: float(v) for name, v in seen},
+            "residual": float(np.max(np.abs(state.update - x), initial=0.0)),
+            "spectral_radius": radius_of(np.asarray(state.slope)),
+        }
+
     def _instead(self) -> str:
         """What to use instead of what there is not."""
         return "use solve"
 
     def _refuse(self, why: str) -> NoReturn:
         raise InputError(f"{self.model.name} {why}")
+
+
+def substitution(model: Model, values: Mapping[str, float]) -> dict[sp.Symbol, float]:
+    """The symbols of the controls that are given, and their values."""
+    return {q.symbol: values[q.name] for q in model.controls if q.name in values}
+
+
+def two_standard_errors(per_set: Any) -> Any:
+    """Twice the standard error of the mean over the sets (first axis), of NumPy or JAX arrays."""
+    return 2 * per_set.std(axis=0, ddof=1) / np.sqrt(len(per_set))
 
 
 def branch_of(model: Model, start: str, point: Point, level: int) -> Branch:

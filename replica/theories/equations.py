@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -107,6 +107,8 @@ class CompiledEquations:
         self, model: Model, sizes: NodeSizes, route: str = "exact", one_set: bool = False
     ) -> None:
         self.model, self.sizes, self.route = model, sizes, route
+        # Of the type that the theory is for which these are the equations.
+        self.record: Any = model.theory
         self.x = [q.symbol for q in model.overlaps]
         self.h = [q.symbol for q in model.conjugates]
         scramble = route == "sampled" or one_set
@@ -312,7 +314,7 @@ class CompiledObjective(CompiledEquations):
 
     def at_infinity(self, c: jax.Array) -> jax.Array:
         """Whether the optimum is a limit at infinite scale."""
-        condition = self.lower({"value": self.model.theory.infinite_scale}, [])  # type: ignore[union-attr]
+        condition = self.lower({"value": self.record.infinite_scale}, [])
         return condition.bind(jnp.zeros(0), self.binding(c))(None)["value"] > 0
 
     def state(self, c: jax.Array, x: jax.Array) -> State:
@@ -339,7 +341,8 @@ class CompiledObjective(CompiledEquations):
 
 def route_of(model: Model, route: str) -> Callable[[sp.Expr], sp.Expr]:
     """The rewriting of one route of evaluation."""
-    rewrite = model.theory.rewrite if route == "exact" else model.theory.sampled  # type: ignore[union-attr]
+    record = model.theory
+    rewrite = record.rewrite if route == "exact" else getattr(record, "sampled", None)
     assert rewrite is not None
     return rewrite
 

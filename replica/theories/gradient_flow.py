@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equations import Model
+from equations import GradientFlow, Model
 from solvers import Status, gram_descent
 
-from ..lowering.lower import FLOOR, SAFETY, value_and_error
+from ..lowering.lower import error_from, value_and_error
 from ..lowering.node_sizes import NodeSizes
-from .base import Branch, Settings, Starts, Theory, merged
+from .base import Branch, Settings, Starts, Theory, merged, substitution
 from .classify import Measured, violated
 from .gram_field import (
     EDGE,
@@ -45,6 +45,7 @@ RATE = "rate"
 class DescentOfVectors(Theory):
     """Ends of the flow of vectors on an objective of their Gram matrix."""
 
+    record: GradientFlow
     entries: ClassVar[str] = "fixed_points"
     objective: ClassVar[tuple[str, str, str]] = ("J", "dJ/d", "")
     energy_is_shown: ClassVar[bool] = False
@@ -58,7 +59,7 @@ class DescentOfVectors(Theory):
     ) -> list[Branch]:
         if settings.route != "exact":
             self._refuse("has no sampled route: use route='exact'")
-        model, trained = self.model, self.model.theory.gram.trained  # type: ignore[union-attr]
+        model, trained = self.model, self.record.gram.trained
         names, whole = [q.name for q in model.overlaps], []
         for name, start in starts.items():
             at = dict(zip(names, map(float, self.start_vector(start, values)), strict=True))
@@ -73,7 +74,7 @@ class DescentOfVectors(Theory):
         self, at: Mapping[str, float], values: Mapping[str, float], nodes: NodeSizes | None
     ) -> dict[str, Any]:
         model, names = self.model, [q.name for q in self.model.overlaps]
-        w, trained = embedded(model, values, at), self.model.theory.gram.trained  # type: ignore[union-attr]
+        w, trained = embedded(model, values, at), self.record.gram.trained
         sizes = nodes or first_sizes(model)
         c, fixed = jnp.asarray(self.control_vector(values)), jnp.asarray(w[trained:])
         arguments = c, fixed, jnp.asarray(w[None, :trained])
@@ -125,7 +126,7 @@ class DescentOfVectors(Theory):
 
     def _crossed(self, overlaps: Mapping[str, float]) -> str | None:
         """The largest of the overlaps that vanish on the manifold."""
-        return max(self.model.theory.manifold, key=lambda k: abs(overlaps[k]), default=None)  # type: ignore[union-attr]
+        return max(self.record.manifold, key=lambda k: abs(overlaps[k]), default=None)
 
     def _branch(self, found: Ends, i: int, start: str, still: Measured) -> Branch:
         """One end with names."""
@@ -166,7 +167,7 @@ def judged(model: Model, status: Status, seen: Measured) -> Status:
 def constants(model: Model, values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """The observables that do not depend on the overlaps, where they are defined, with errors."""
     x = {q.symbol for q in model.overlaps}
-    at = {q.symbol: values[q.name] for q in model.controls if q.name in values}
+    at = substitution(model, values)
     c = jnp.asarray([values[q.name] for q in model.controls], dtype=float)
     found = {}
     for name, observable in model.observables.items():
@@ -239,9 +240,8 @@ def ends(
         here = _overlaps(model, x, fixed)
         pairs = zip(finer_speed, slopes, strict=True)
         shift = np.stack([gram_descent.newton(v, s).reshape(x.shape[1:]) for v, s in pairs])
-        moved = np.abs(_overlaps(model, x + shift, fixed) - here)
-        error = SAFETY * moved + FLOOR * (1 + np.abs(here))
-        value_error = SAFETY * np.abs(finer - found) + FLOOR * (1 + np.abs(found))
+        error = error_from(_overlaps(model, x + shift, fixed), here)
+        value_error = error_from(finer, found)
         size = np.max(np.abs(speed), axis=1)
         loose = (size <= tol) & ~(np.max(error, axis=1) <= accuracy)
         if level == LEVELS or not loose.any():

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from equations import Model
+from equations import GradientFlow, Model
 from solvers import gram_descent
 
 from ..errors import InputError
@@ -36,10 +36,15 @@ OBJECTIVE = "objective"
 """Of the values of a model the first one; no observable has this name."""
 
 
+def record_of(model: Model) -> GradientFlow:
+    """What the model says of its flow."""
+    return cast(GradientFlow, model.theory)
+
+
 def first_sizes(model: Model) -> NodeSizes:
     """The node sets to begin with."""
-    needs = model.theory.nodes  # type: ignore[union-attr]
-    return SIZES.at_least({name: float(need) for name, need in needs.items()})
+    needs = record_of(model).nodes.items()
+    return SIZES.at_least({name: float(need) for name, need in needs})
 
 
 def value_names(model: Model) -> list[str]:
@@ -54,9 +59,10 @@ def value_names(model: Model) -> list[str]:
 @cache
 def derived(model: Model) -> dict[str, sp.Expr]:
     """The forces and the values, derived and rewritten for evaluation."""
-    record, rewrite = model.theory, model.theory.rewrite
+    record = record_of(model)
+    rewrite = record.rewrite
     objective = rewrite(model.channel)
-    forces = record.gram.forces(objective)  # type: ignore[union-attr]
+    forces = record.gram.forces(objective)
     named = {f"H_{a}{b}": e for (a, b), e in forces.items()}
     named[OBJECTIVE] = objective
     return named | {f"value {n}": rewrite(model.expressions[n]) for n in value_names(model)}
@@ -76,7 +82,7 @@ def equations(model: Model, sizes: NodeSizes) -> CompiledEquations:
 
 def places(model: Model) -> list[tuple[int, int]]:
     """Where each overlap stands in the Gram matrix."""
-    matrix = model.theory.gram.matrix  # type: ignore[union-attr]
+    matrix = record_of(model).gram.matrix
     entries = [(a, b) for a in range(matrix.rows) for b in range(matrix.rows)]
     return [next(at for at in entries if matrix[at] == q.symbol) for q in model.overlaps]
 
@@ -95,7 +101,7 @@ class Field:
 
     def forces(self, matrix: jax.Array) -> jax.Array:
         """H, shape (trained, n)."""
-        gram = self.model.theory.gram  # type: ignore[union-attr]
+        gram = record_of(self.model).gram
         found, n = self.values(overlaps_in(self.model, matrix)), gram.matrix.rows
         names = [f"H_{a}{b}" for a in range(gram.trained) for b in range(n)]
         return jnp.stack([found[name] for name in names]).reshape(-1, n)
@@ -180,7 +186,7 @@ def embedded(
     """Vectors with these overlaps, trained ones first, shape (n, n)."""
     numbers = {q.symbol: float(values[q.name]) for q in model.controls}
     numbers |= {q.symbol: float(overlaps[q.name]) for q in model.overlaps}
-    matrix = model.theory.gram.matrix.subs(numbers)  # type: ignore[union-attr]
+    matrix = record_of(model).gram.matrix.subs(numbers)
     found = gram_descent.vectors(np.array(matrix, dtype=float))
     if found is None:
         raise InputError(

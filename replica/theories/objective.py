@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
+from equations import Quadrature
 from solvers import Iteration, Status, minimise
 
 from .base import Point, Settings
@@ -19,6 +20,7 @@ from .saddle_point import SaddlePoint
 class Objective(SaddlePoint):
     """Minima of an objective without conjugates, averages by quadrature."""
 
+    record: Quadrature
     diagram: ClassVar[str] = ""
     objective: ClassVar[tuple[str, str, str]] = ("R", "0 = dR/d", " = 0")
     Equations: ClassVar[type[CompiledEquations]] = CompiledObjective
@@ -37,7 +39,7 @@ class Objective(SaddlePoint):
         return minimise(value, gradient, x0, tol=settings.tol, max_steps=256, box=box(self.model))
 
     def status_of(self, equations: CompiledEquations, c: jax.Array, end: Iteration) -> jax.Array:
-        if self.model.theory.infinite_scale is sp.false:  # type: ignore[union-attr]
+        if self.record.infinite_scale is sp.false:
             return end.status
         at_infinity = equations.at_infinity(c)  # type: ignore[attr-defined]
         return jnp.where(at_infinity, Status.INFINITE_SCALE.code, end.status)

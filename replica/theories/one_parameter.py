@@ -17,6 +17,7 @@ from equations import Model
 from ..lowering.lower import FLOOR, SAFETY
 from ..lowering.node_sizes import NodeSizes
 from ..precision import double_precision
+from .base import two_standard_errors
 from .equations import COMPILER_OPTIONS, CompiledEquations, Linearisation
 
 EDGE = 1e-9
@@ -220,7 +221,7 @@ class SampledOneParameter(OneParameter):
             number(type(self)(self.theory, self.sizes, self.control, self.fixed, k))
             for k in range(self.sizes.scrambles)
         ]
-        return float(2 * np.std(sets, ddof=1) / np.sqrt(len(sets)))
+        return float(two_standard_errors(np.array(sets)))
 
     def gap_error(self, c: float, a: np.ndarray, b: np.ndarray) -> float:
         """The sets vary together on both branches."""

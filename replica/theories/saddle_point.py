@@ -18,14 +18,25 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from equations import Model
+from equations import Model, Quadrature, QuasiMonteCarlo
 from solvers import Iteration, Status, follow, propagate, spectral_radius
 
-from ..inputs import printable
-from ..lowering.lower import FLOOR, SAFETY, Lowered
+from ..lowering.lower import FLOOR, SAFETY, Lowered, error_from
 from ..lowering.node_sizes import NodeSizes
 from . import lines as line_solvers
-from .base import Branch, Done, Lines, Point, Settings, Starts, Theory, branch_of, merged
+from .base import (
+    Branch,
+    Done,
+    Lines,
+    Point,
+    Settings,
+    Starts,
+    Theory,
+    branch_of,
+    merged,
+    substitution,
+    two_standard_errors,
+)
 from .classify import classify, measured, refuse_non_finite, violated
 from .equations import (
     COMPILER_OPTIONS,
@@ -46,6 +57,7 @@ PointSolver = Callable[[jax.Array, jax.Array], Point]
 class SaddlePoint(Theory):
     """Fixed points of the derived equations, averages by quadrature."""
 
+    record: Quadrature | QuasiMonteCarlo
     diagram: ClassVar[str] = "lines"
     batched: ClassVar[bool] = True
     Equations: ClassVar[type[CompiledEquations]] = CompiledEquations
@@ -116,40 +128,23 @@ class SaddlePoint(Theory):
     def evaluate(
         self, at: Mapping[str, float], values: Mapping[str, float], nodes: NodeSizes | None
     ) -> dict[str, Any]:
-        model, sizes = self.model, nodes or self.node_sizes(values)
-        names = [q.name for q in model.overlaps]
-        x = np.array([at[n] for n in names], dtype=float)
+        sizes = nodes or self.node_sizes(values)
+        x = np.array([at[q.name] for q in self.model.overlaps], dtype=float)
         state = self.state(jnp.asarray(self.control_vector(values)), jnp.asarray(x), sizes)
-        radius = float("nan")
-        if np.all(np.isfinite(state.slope)):
-            radius = float(np.max(np.abs(np.linalg.eigvals(state.slope)), initial=0))
-        hats = zip(model.conjugates, state.hats, strict=True)
-        seen = zip(model.observables, state.observables, strict=True)
-        return {
-            "model": model.name,
-            "options": dict(model.options),
-            "controls": printable(values),
-            "overlaps": dict(zip(names, map(float, x), strict=True)),
-            "conjugates": {q.name: float(v) for q, v in hats},
-            "update": dict(zip(names, map(float, state.update), strict=True)),
-            self.energy_name: float(state.free_energy),
-            "observables": {k: float(v) for k, v in seen},
-            "residual": float(np.max(np.abs(state.update - x), initial=0.0)),
-            "spectral_radius": radius,
-        }
+        return self._evaluation(values, x, state)
 
     def node_sizes(self, *points: Mapping[str, float]) -> NodeSizes:
         needed: dict[str, float] = {}
         for values in points:
-            at = {q.symbol: values[q.name] for q in self.model.controls}
-            for name, need in self.model.theory.nodes.items():  # type: ignore[union-attr]
+            at = substitution(self.model, values)
+            for name, need in self.record.nodes.items():
                 here = float(sp.sympify(need).subs(at))
                 needed[name] = max(needed.get(name, 1.0), here)
         return NodeSizes().at_least(needed)
 
     def check(self) -> None:
         model, equations = self.model, self.equations(NodeSizes())
-        rewrite = model.theory.rewrite
+        rewrite = self.record.rewrite
         # Named as the user wrote it.
         Lowered(
             {"the free energy": rewrite(model.free_energy)},
@@ -274,9 +269,9 @@ class SaddlePoint(Theory):
                 status,
                 spectral_radius(state.slope),
                 unresolved + left + FLOOR,
-                difference(better.hats, state.hats),
-                difference(better.free_energy, state.free_energy),
-                difference(better.observables, state.observables),
+                error_from(better.hats, state.hats),
+                error_from(better.free_energy, state.free_energy),
+                error_from(better.observables, state.observables),
                 jnp.max(unresolved, initial=0.0),
             )
 
@@ -318,14 +313,13 @@ class SaddlePoint(Theory):
 
     def _explicit_tokens(self, values: Mapping[str, float]) -> int | None:
         """Number of tokens of the sampled route."""
-        tokens = self.model.theory.tokens  # type: ignore[union-attr]
+        tokens = self.record.tokens
         if tokens is None:
             return None
-        at = {q.symbol: values[q.name] for q in self.model.controls if q.name in values}
-        return int(sp.sympify(tokens).subs(at))
+        return int(sp.sympify(tokens).subs(substitution(self.model, values)))
 
     def _has_sampled_route(self) -> bool:
-        return self.model.theory.sampled is not None  # type: ignore[union-attr]
+        return self.record.sampled is not None
 
     def _sampled(
         self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
@@ -337,7 +331,7 @@ class SaddlePoint(Theory):
         runs = [solver(inside, jnp.asarray([*c, k])) for k in range(sizes.scrambles)]
         stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
         mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
-        error = jax.tree.map(lambda a: 2 * a.std(axis=0, ddof=1) / np.sqrt(len(runs)), stacked)
+        error = jax.tree.map(two_standard_errors, stacked)
         failed = [s for s in stacked.status if Status.of(s) is not Status.SUCCESSFUL]
         point = mean._replace(
             steps=stacked.steps.sum(),
@@ -373,8 +367,3 @@ def _derivatives(theory: SaddlePoint, sizes: NodeSizes, moved: tuple[str, ...]) 
 def newton_step(slope: jax.Array, defect: jax.Array) -> jax.Array:
     """(1 - J)^{-1} defect."""
     return jnp.linalg.solve(jnp.eye(defect.shape[0]) - slope, defect) if defect.shape[0] else defect
-
-
-def difference(better: jax.Array, value: jax.Array) -> jax.Array:
-    """The error of a value, from a better one."""
-    return SAFETY * jnp.abs(better - value) + FLOOR * (1 + jnp.abs(value))

@@ -17,12 +17,21 @@ import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
+from equations import QuasiMonteCarlo
 from solvers import Status, propagate, spectral_radius
 
 from ..lowering.lower import FLOOR
 from ..lowering.node_sizes import NodeSizes
 from ..lowering.planted import halvings
-from .base import Branch, Point, Refined, Settings, refined_together
+from .base import (
+    Branch,
+    Point,
+    Refined,
+    Settings,
+    refined_together,
+    substitution,
+    two_standard_errors,
+)
 from .equations import box
 from .one_parameter import OneParameter, SampledOneParameter
 from .saddle_point import MAX_LEVEL, PointSolver, SaddlePoint, newton_step
@@ -44,26 +53,23 @@ LOOSER = 10.0
 class SampledSaddlePoint(SaddlePoint):
     """Fixed points of a map that is a mean over samples."""
 
+    record: QuasiMonteCarlo
     error_in_sigmas: ClassVar[float] = 2.0
 
     def node_sizes(self, *points: Mapping[str, float]) -> NodeSizes:
-        sizes, record = super().node_sizes(*points), self.model.theory
+        sizes = super().node_sizes(*points)
         tokens = max((self._tokens(values) for values in points), default=0) or None
         fewer = math.ceil(math.log2(max(tokens or 1, 4) / 4)) // 2
-        shares = halvings(record.lengths)  # type: ignore[union-attr]
+        shares = halvings(self.record.lengths)
         samples = max(FIRST_SAMPLES - fewer, shares + FEWEST_SAMPLES)
         return replace(sizes, tokens=tokens, log2_samples=samples)
 
     def _tokens(self, values: Mapping[str, float]) -> int:
-        at = {q.symbol: values[q.name] for q in self.model.controls if q.name in values}
-        tokens = sp.sympify(self.model.theory.tokens).subs(at)  # type: ignore[union-attr]
+        tokens = sp.sympify(self.record.tokens).subs(substitution(self.model, values))
         return int(tokens) if tokens.is_number else 0
 
     def _has_sampled_route(self) -> bool:
         return False
-
-    def _explicit_tokens(self, values: Mapping[str, float]) -> int | None:
-        return self._tokens(values) or None
 
     def _solved(
         self, at: Mapping[str, np.ndarray], c: np.ndarray, settings: Settings, sizes: NodeSizes
@@ -95,7 +101,7 @@ class SampledSaddlePoint(SaddlePoint):
     def sensitivity(
         self, branch: Branch, values: Mapping[str, float], moved: tuple[str, ...]
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        return super(SaddlePoint, self).sensitivity(branch, values, moved)
+        return self.refuse_derivatives()
 
     def point_solver(self, sizes: NodeSizes, settings: Settings) -> PointSolver:
         """How one point is solved on the mean of all sets, and moved to each of them (traced)."""
@@ -133,8 +139,3 @@ class SampledSaddlePoint(SaddlePoint):
             )
 
         return solve
-
-
-def two_standard_errors(per_set: jax.Array | np.ndarray) -> jax.Array:
-    """Twice the standard error of the mean over the sets (first axis)."""
-    return 2 * jnp.std(per_set, axis=0, ddof=1) / jnp.sqrt(per_set.shape[0])

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy as sp
 
-from equations import Model, ModelError
+from equations import Model, ModelError, SphereFlow
 from solvers import Status, ode
 
 from ..errors import InputError
@@ -37,6 +37,7 @@ Drift = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
 class FlowOnSphere(Theory):
     """Fixed points of a flow of one overlap."""
 
+    record: SphereFlow
     entries: ClassVar[str] = "fixed_points"
     objective: ClassVar[tuple[str, str, str]] = ("J", "dJ/d", "")
     energy_is_shown: ClassVar[bool] = False
@@ -79,8 +80,8 @@ class FlowOnSphere(Theory):
         }
 
     def check(self) -> None:
-        record = self.model.theory
-        for drift, objective in record.drifts:  # type: ignore[union-attr]
+        drifts = self.record.drifts
+        for drift, objective in drifts:
             for name in (drift, objective):
                 if name not in self.model.observables:
                     raise ModelError(
@@ -88,8 +89,7 @@ class FlowOnSphere(Theory):
                     )
         if len(self.model.overlaps) != 1:
             raise ModelError(f"model {self.model.name}: a flow on a sphere has one overlap")
-        names = [name for pair in record.drifts for name in pair[:1]] or [DERIVED]  # type: ignore[union-attr]
-        for name in names:
+        for name in [drift for drift, _ in drifts] or [DERIVED]:
             drift_of(self.model, name)
 
     def describe(self, branch: Branch) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def followed_drift(model: Model, values: Mapping[str, float]) -> tuple[str, str 
     that is defined; None for the free energy itself.
     """
     here = defined(model, values)
-    for drift, objective in model.theory.drifts:  # type: ignore[union-attr]
+    for drift, objective in cast(SphereFlow, model.theory).drifts:
         if drift in here and objective in here:
             return drift, objective
     return DERIVED, None

@@ -22,14 +22,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from equations import ModelError
+from equations import EmpiricalRisk, ModelError
 from equations.calculus.envelope import RESPONSES
-from solvers import Status, propagate
+from solvers import Status, propagate, radius_of
 from solvers.attention.data import Samples, random_length
 from solvers.warm_start import Ended, warm_fixed_point
 
 from ...errors import InputError
-from ...inputs import nearest, printable
+from ...inputs import nearest
 from ...lowering.lower import FLOOR
 from ...lowering.node_sizes import NodeSizes
 from ..base import (
@@ -44,8 +44,10 @@ from ..base import (
     branch_of,
     merged,
     refined_together,
+    two_standard_errors,
 )
 from ..classify import measured, violated
+from ..equations import State
 from ..lines import lines_point_by_point
 from .proximal_map import proximal_map
 from .sample_map import Minima, SampleMap
@@ -70,6 +72,7 @@ MEASURED = ("risk", "training_loss")
 class TrainedPredictor(Theory):
     """Stationary points of an empirical risk, a minimisation in every sample."""
 
+    record: EmpiricalRisk
     error_in_sigmas: ClassVar[float] = 2.0
     diagram: ClassVar[str] = "map"
 
@@ -109,33 +112,17 @@ class TrainedPredictor(Theory):
     def evaluate(
         self, at: Mapping[str, float], values: Mapping[str, float], nodes: NodeSizes | None
     ) -> dict[str, Any]:
-        model, names = self.model, [q.name for q in self.model.overlaps]
-        x = np.array([at[name] for name in names], dtype=float)
+        x = np.array([at[q.name] for q in self.model.overlaps], dtype=float)
         samples = self.samples(self.control_vector(values))
         minima = samples.search(x, samples.unknown())
         report, slope = samples.report(x, minima), samples.slope(x, minima)
         update = samples.update(x, report.averages.mean(axis=0))
-        radius = float("nan")
-        if np.all(np.isfinite(slope)):
-            radius = float(np.max(np.abs(np.linalg.eigvals(slope))))
-        hats = zip(model.conjugates, report.mean_hats, strict=True)
-        seen = zip(model.observables, report.mean_observables, strict=True)
-        return {
-            "model": model.name,
-            "options": dict(model.options),
-            "controls": printable(values),
-            "overlaps": dict(zip(names, map(float, x), strict=True)),
-            "conjugates": {q.name: float(v) for q, v in hats},
-            "update": dict(zip(names, map(float, update), strict=True)),
-            self.energy_name: float(report.mean_free_energy),
-            "observables": {name: float(v) for name, v in seen},
-            "residual": float(np.max(np.abs(update - x))),
-            "spectral_radius": radius,
-        }
+        means = report.mean_free_energy, report.mean_observables
+        return self._evaluation(values, x, State(report.mean_hats, update, *means, slope))
 
     def check(self) -> None:
         names = {q.name for q in self.model.overlaps}
-        for w in self.model.theory.weights:  # type: ignore[union-attr]
+        for w in self.record.weights:
             for name in (w.teacher, w.norm, w.susceptibility):
                 if name not in names:
                     raise ModelError(
@@ -192,7 +179,7 @@ class TrainedPredictor(Theory):
 
     def data(self, c: np.ndarray, level: int) -> Samples:
         """The samples themselves."""
-        law = self.model.theory.data  # type: ignore[union-attr]
+        law = self.record.data
         at = dict(zip((q.symbol for q in self.model.controls), c, strict=True))
         strength, length = float(at[law.strength]), law.length
         if length in at:
@@ -253,7 +240,7 @@ class TrainedPredictor(Theory):
     def _inside(self, x: np.ndarray) -> bool:
         """Whether the overlaps are those of some weights."""
         at = dict(zip((q.name for q in self.model.overlaps), x, strict=True))
-        for w in self.model.theory.weights:  # type: ignore[union-attr]
+        for w in self.record.weights:
             m, q, v = at[w.teacher], at[w.norm], at[w.susceptibility]
             # q = m^2 is attained where a field does not matter; rounding may then fall below it.
             if not (v > 0 and q - m**2 >= -1e-12 * (1 + q)):
@@ -374,7 +361,6 @@ def _point(samples: SampleMap, end: Ended, minima: Minima) -> Point:
     )
     # What the iteration left over adds to what the samples leave open.
     left = np.asarray(propagate(slope, np.full(len(x), end.residual))) + FLOOR if finite else np.nan
-    radius = float(np.max(np.abs(np.linalg.eigvals(slope)))) if finite else np.nan
     return Point(
         x,
         report.mean_hats,
@@ -383,15 +369,10 @@ def _point(samples: SampleMap, end: Ended, minima: Minima) -> Point:
         np.asarray(end.residual),
         np.asarray(end.steps),
         np.asarray(end.status.code),
-        np.asarray(radius),
-        _error(moved) + left,
-        _error(report.hats),
-        _error(report.free_energy),
-        _error(report.observables + moved @ report.sensitivity.T),
-        np.max(_error(moved)),
+        np.asarray(radius_of(slope)),
+        two_standard_errors(moved) + left,
+        two_standard_errors(report.hats),
+        two_standard_errors(report.free_energy),
+        two_standard_errors(report.observables + moved @ report.sensitivity.T),
+        np.max(two_standard_errors(moved)),
     )
-
-
-def _error(per_set: np.ndarray) -> np.ndarray:
-    """Twice the standard error of the mean over the sets."""
-    return 2 * per_set.std(axis=0, ddof=1) / np.sqrt(len(per_set))

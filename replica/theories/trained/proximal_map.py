@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import sympy as sp
 
-from equations import Model
+from equations import EmpiricalRisk, Model
 from equations.calculus.discontinuities import breakpoints, curved
 from equations.calculus.discontinuities import samples as samples_of
 from equations.calculus.envelope import (
@@ -315,7 +315,7 @@ def regular(model: Model, x: jax.Array) -> jax.Array:
     reparametrised average has only a limit.
     """
     names = [q.name for q in model.overlaps]
-    for w in model.theory.weights:  # type: ignore[union-attr]
+    for w in cast(EmpiricalRisk, model.theory).weights:
         m, q = names.index(w.teacher), names.index(w.norm)
         x = x.at[q].set(jnp.maximum(x[q], x[m] ** 2 + FLAT * (1 + x[m] ** 2)))
     return x
