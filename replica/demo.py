@@ -13,7 +13,7 @@ from rich.table import Table
 from .errors import InputError
 from .files import store
 from .plots.base import COLOURS, STYLES, new_figure, save_figure
-from .plots.sweeps import hard_phase, shade_hard, valid
+from .plots.sweeps import best_branch, hard_phase, shade_hard, valid
 from .sweeps.sweep import sweep
 
 POPULATION = ("bayes", "softmax", "softplus", "erf", "linear")
@@ -92,7 +92,11 @@ def figure(population: xr.Dataset, bayes: xr.Dataset) -> Any:
     alpha, risk = bayes.alpha.values, valid(bayes, "risk")
     right.plot(alpha, risk.sel(branch="uninformed"), color=COLOURS[0], label="algorithmic")
     right.plot(
-        alpha, informative(bayes), color=COLOURS[1], linestyle="--", label="information-theoretic"
+        alpha,
+        risk.isel(branch=best_branch(bayes)),
+        color=COLOURS[1],
+        linestyle="--",
+        label="information-theoretic",
     )
     right.axhline(
         float(bayes.population_bayes_risk[0, 0]),
@@ -109,12 +113,6 @@ def figure(population: xr.Dataset, bayes: xr.Dataset) -> Any:
     )
     right.legend(frameon=False)
     return drawing
-
-
-def informative(bayes: xr.Dataset) -> xr.DataArray:
-    """The risk of the branch with the largest free entropy."""
-    best = valid(bayes, "free_energy").fillna(-np.inf).argmax("branch")
-    return valid(bayes, "risk").isel(branch=best)
 
 
 def _population_table(population: xr.Dataset) -> Table:
@@ -135,7 +133,8 @@ def _bayes_table(bayes: xr.Dataset) -> Table:
         "hard",
         title="Bayes risk, L = 4, nu = 1, Delta = 1e-4",
     )
-    best, hard = informative(bayes), hard_phase(bayes)
+    best = valid(bayes, "risk").isel(branch=best_branch(bayes))
+    hard = hard_phase(bayes)
     for alpha in RATIOS[[0, 7, 10, 17, 24, 34, 38, 44]]:
         at = {"alpha": alpha}
         table.add_row(

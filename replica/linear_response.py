@@ -21,7 +21,7 @@ from solvers import onset as crossing
 
 from .errors import InputError
 from .inputs import nearest, number
-from .models import resolve
+from .models import control_of, resolve
 from .precision import double_precision
 from .solution import Solution
 from .theories import theory_of
@@ -148,10 +148,8 @@ def onset(
         ``at`` is not a fixed point over the whole interval, or nothing crosses.
     """
     built, fixed = resolve(model, controls, partial=[control])
-    quantities = {q.name: q for q in built.controls}
-    if control not in quantities:
-        raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
-    low, high = (number(quantities[control], v) for v in between)
+    quantity = control_of(built, control)
+    low, high = (number(quantity, v) for v in between)
     x = np.array([(at or {}).get(q.name, 0.0) for q in built.overlaps])
     theory = theory_of(built)
     sizes = theory.node_sizes(*({**fixed, control: v} for v in (low, high)))

@@ -42,6 +42,11 @@ class Solution:
         """How it was solved."""
         return theory_of(self.model)
 
+    @property
+    def equilibrium(self) -> Branch | None:
+        """The branch of best free energy; None if no branch succeeded."""
+        return None if self.best is None else self.branches[self.best]
+
     def branch(self, start: str) -> Branch:
         """The branch reached from ``start``."""
         for branch in self.branches:
@@ -56,12 +61,12 @@ class Solution:
         """Algorithmic (uninformed branch) and information-theoretic (best branch) risk, where the
         model has them (a Bayes-optimal one).
         """
-        risk = self.model.with_role("risk")
-        if self.best is None or risk is None or not self.theory.has_algorithmic_branch:
+        risk, best = self.model.with_role("risk"), self.equilibrium
+        if best is None or risk is None or not self.theory.has_algorithmic_branch:
             return {}
         return {
             "algorithmic": self.branch("uninformed").observables[risk],
-            "information_theoretic": self.branches[self.best].observables[risk],
+            "information_theoretic": best.observables[risk],
         }
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from equations import Model
 
 from ..errors import InputError
 from ..files import store
+from ..files.writer import Name, check_target
 from ..inputs import nearest
 from ..jobs.run import JobOptions
 from .report import Report
@@ -178,7 +179,7 @@ class Experiment(ABC):
                 " --force to replace a file"
             )
         if work.file is not None:
-            store.check_target(work.file, work.force)
+            check_target(work.file, work.force)
         report, dataset = with_dataset(self.perform(self.prepare(asked, options), tell))
         if work.file is not None:
             store.save(work.file, dataset.assign_attrs(work.attrs), force=work.force)
@@ -304,7 +305,7 @@ def check(
     model: str | os.PathLike[str] | Model | None = None,
     *,
     csv: str | os.PathLike[str] | None = None,
-    file: store.Name | None = None,
+    file: Name | None = None,
     resume: bool = False,
     force: bool = False,
     log: Log | None = None,

@@ -114,9 +114,10 @@ def simulate_fits(
 def lowest_energy(plan: FitPlan) -> tuple[Solution, Branch]:
     """Every branch of the theory, and the one of lowest energy."""
     solution = solve(plan.model, **plan.values)
-    if solution.best is None:
+    best = solution.equilibrium
+    if best is None:
         raise SolveError(f"the theory has no solution here: {solution.branches[0].status.value}")
-    return solution, solution.branches[solution.best]
+    return solution, best
 
 
 @experiment(MODEL)

@@ -194,7 +194,7 @@ def _branches(table: Table, tell: Log) -> list[Branch]:
     found = []
     for row in table.rows:
         where = f"{table.path}, line {row.line}"
-        found.append(branch_of(solutions[row.point], table.start, where))
+        found.append(chosen_branch(solutions[row.point], table.start, where))
     return found
 
 
@@ -221,16 +221,14 @@ def _comparison(row: Row, branch: Branch, name: str, where: str) -> Comparison:
     )
 
 
-def branch_of(solution: Solution, start: str, where: str) -> Branch:
+def chosen_branch(solution: Solution, start: str, where: str) -> Branch:
     """The branch from ``start``, or with "best" that of best free energy; SolveError if it is no
     solution.
     """
-    if start != "best":
-        branch = solution.branch(start)
-    elif solution.best is None:
-        branch = solution.branches[0]
+    if start == "best":
+        branch = solution.equilibrium or solution.branches[0]
     else:
-        branch = solution.branches[solution.best]
+        branch = solution.branch(start)
     if not branch.ok:
         raise SolveError(f"{where}: the theory has no solution here: {branch.status.value}")
     return branch

@@ -20,7 +20,7 @@ from ..models.own_model import is_file, named, simulation
 from ..solution import Solution
 from ..solve import solve
 from .base import Asked, Log, experiment, option, silent
-from .measurements import branch_of
+from .measurements import chosen_branch
 from .report import Report
 from .trials import (
     TrialExperiment,
@@ -89,7 +89,7 @@ class OwnSimulation(TrialExperiment):
         self, prepared: SimulationPlan, tell: Log = silent, kept: TrialCheckpoint | None = None
     ) -> Report:
         solution = solve(prepared.model, **prepared.values)
-        branch = branch_of(solution, prepared.start, prepared.source.file)
+        branch = chosen_branch(solution, prepared.start, prepared.source.file)
         tell("theory: done")
         expected = {**branch.overlaps, **branch.observables}
         results = run_trials(

@@ -18,6 +18,7 @@ from ..errors import InputError, SolveError
 from ..files import store
 from ..files.writer import check_target
 from ..jobs.run import JobOptions
+from ..models import control_of
 from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
 from ..phase.diagram import diagram
@@ -166,7 +167,7 @@ def _store_diagram(
 ) -> None:
     names = [pair.partition("=")[0].strip() for pair in request.over]
     built, _ = checked(request.model, request.control, request.given, tuple(names))
-    quantity = next(q for q in built.controls if q.name == request.control)
+    quantity = control_of(built, request.control)
     values = None if request.grid is None else grid(quantity, request.grid, "--grid ")
     over = read_over(built, request.over)
     dataset = diagram(

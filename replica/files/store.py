@@ -25,21 +25,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import StoreError
-from .writer import Name, check_target, check_unlocked, locked, reason, write_bytes
-
-# With what a job needs from writer.py, so that it looks in one place.
-__all__ = [
-    "FORMAT",
-    "SCHEMA",
-    "Name",
-    "check_target",
-    "encoded",
-    "load",
-    "locked",
-    "rewrite",
-    "save",
-    "versions",
-]
+from .writer import Name, check_target, check_unlocked, reason, write_bytes
 
 FORMAT, SCHEMA = "replica-solver", 1
 _METADATA = "metadata_json"

@@ -20,6 +20,7 @@ import xarray as xr
 
 from ..errors import InputError, StoreError
 from ..files import store
+from ..files.writer import check_target, locked
 from .options import JobOptions
 
 VOLATILE = ("created", "command", "complete", "source_file")
@@ -105,8 +106,8 @@ def opened(results: Results, options: JobOptions) -> Iterator[Checkpoint]:
     if options.file is None:
         yield Checkpoint(results, options, None)
         return
-    store.check_target(options.file, force=True)
-    with store.locked(options.file):
+    check_target(options.file, force=True)
+    with locked(options.file):
         yield Checkpoint(results, options, _continued(results, options))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..files.store import Name
+from ..files.writer import Name
 
 
 @dataclass(frozen=True)

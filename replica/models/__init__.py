@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from equations import MODELS, Model, ModelSpec, Source
+from equations import MODELS, Model, ModelSpec, Quantity, Source
 
 from ..errors import InputError
 from ..inputs import nearest, number
@@ -117,3 +117,11 @@ def resolve(
         for n, q in controls.items()
         if n in settings or q.default is not None
     }
+
+
+def control_of(model: Model, name: str) -> Quantity:
+    """The control of this name, or an InputError that says which there are."""
+    known = {q.name: q for q in model.controls}
+    if name not in known:
+        raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
+    return known[name]

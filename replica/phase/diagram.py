@@ -15,11 +15,12 @@ import xarray as xr
 from equations import Model
 
 from ..errors import InputError, SolveError
-from ..files.store import Name
+from ..files.writer import Name
 from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, SinglePoint, run_job
 from ..lowering.lower import NodeSizes
+from ..models import control_of
 from ..sweeps.dataset import metadata
 from ..theories import theory_of
 from .branch_map import branch_map, default_grid
@@ -236,7 +237,7 @@ class DiagramJob(Job):
         plane, kinds = self._plane, []
         for column in self._columns:
             kinds.append(column.thresholds.transition if isinstance(column, Found) else None)
-        second = next(q for q in plane.model.controls if q.name == plane.second)
+        second = control_of(plane.model, plane.second)
         self._closings = []
         # Between two integers there is nothing to follow.
         if self._tricritical and not second.integer:

@@ -13,6 +13,7 @@ import xarray as xr
 
 from equations import Model, Quantity
 
+from ..models import control_of
 from .risk_map import Profile, mapped, stacked, unstacked
 from .thresholds import NAMES, Thresholds
 
@@ -63,7 +64,7 @@ class Plane:
     @property
     def quantity(self) -> Quantity:
         """The control that is followed."""
-        return next(q for q in self.model.controls if q.name == self.control)
+        return control_of(self.model, self.control)
 
     @property
     def sign(self) -> float:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..inputs import nearest, number, printable
 from ..lowering.lower import NodeSizes
 from ..models import built as chosen
-from ..models import resolve
+from ..models import control_of, resolve
 from ..theories import theory_of
 from ..theories.one_parameter import OneParameter
 from ..theories.saddle_point import MAX_LEVEL
@@ -175,15 +175,13 @@ def checked(
     built, _ = resolve(
         model, controls, partial=[q.name for q in chosen(model, controls)[0].controls]
     )
-    quantities = {q.name: q for q in built.controls}
-    if control not in quantities:
-        raise InputError(f"{built.name} has no control {control!r}: {nearest(control, quantities)}")
+    quantity = control_of(built, control)
     if control in controls:
         raise InputError(f"{control} is both searched and fixed: give it once")
-    if quantities[control].integer:
+    if quantity.integer:
         raise InputError(
             f"thresholds need a control that varies continuously, {control} is an integer:"
-            f" {nearest('alpha', quantities)}"
+            f" {nearest('alpha', [q.name for q in built.controls])}"
         )
     theory_of(built).check_phase()
     _, fixed = resolve(model, controls, partial=(control, *partial))
@@ -192,7 +190,7 @@ def checked(
 
 def span(model: Model, control: str, within: tuple[float, float] | None) -> tuple[float, float]:
     """The range to search, inside the range of the control."""
-    quantity = next(q for q in model.controls if q.name == control)
+    quantity = control_of(model, control)
     if within is None and quantity.low < 0:
         raise InputError(f"{control} has no natural range: say within which to search")
     low, high = within or WITHIN

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from equations import Model, Quantity
+from equations import Model
 
 from ..errors import InputError
-from ..files.store import Name
-from ..inputs import nearest, number
+from ..files.writer import Name
+from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, SinglePoint, run_job
 from ..lowering.node_sizes import NodeSizes
-from ..models import built, resolve
+from ..models import built, control_of, resolve
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .dataset import blank, failures, to_dataset, waiting
@@ -185,7 +185,7 @@ def _prepared(
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
     _check(built(model, controls)[0], over, observable)
     model, fixed = resolve(model, controls, partial=[*over, *along])
-    begin = {name: number(_quantity(model, name), start.get(name, 1.0)) for name in over}
+    begin = {name: number(control_of(model, name), start.get(name, 1.0)) for name in over}
     return model, begin, fixed, completed(settings, model)
 
 
@@ -206,7 +206,7 @@ def _blank(
     evaluations = {"long_name": "fixed points solved during the search"}
     chosen: dict[str, Any] = {"evaluations": (dims, np.zeros(shape, dtype=np.int64), evaluations)}
     for name in begin:
-        quantity = _quantity(model, name)
+        quantity = control_of(model, name)
         label = {"latex": quantity.label, "long_name": f"best {quantity.meaning}", "units": "1"}
         error = {"long_name": f"error estimate of {name}", "units": "1"}
         # Copies: each of them is written to.
@@ -218,17 +218,10 @@ def _blank(
 def _check(model: Model, over: Sequence[str], observable: str) -> None:
     theory_of(model).check_gradient(observable)
     for name in over:
-        quantity = _quantity(model, name)
+        quantity = control_of(model, name)
         positive = quantity.low == 0 and quantity.open_low
         if not positive or quantity.integer:
             raise InputError(
                 f"{name} cannot be optimised: its logarithm is searched, so it must be a positive"
                 " number"
             )
-
-
-def _quantity(model: Model, name: str) -> Quantity:
-    known = {q.name: q for q in model.controls}
-    if name not in known:
-        raise InputError(f"{model.name} has no control {name!r}: {nearest(name, known)}")
-    return known[name]

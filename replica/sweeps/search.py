@@ -74,7 +74,7 @@ class Optimum:
     @property
     def branch(self) -> Branch | None:
         """The branch the value belongs to."""
-        return None if self.solution.best is None else self.solution.branches[self.solution.best]
+        return self.solution.equilibrium
 
 
 def find_optimum(
@@ -96,7 +96,7 @@ def find_optimum(
             at = dict(zip(names, map(float, np.exp(end.t)), strict=True))
             evaluations += goal.evaluations
             solution = solve(model, settings=settings, **values, **at)
-            best = None if solution.best is None else solution.branches[solution.best]
+            best = solution.equilibrium
             status = end.status
             if best is None or not status.is_point or _near(best, goal.branch.x):
                 break
@@ -123,9 +123,10 @@ def find_optimum(
 def _best_start(model: Model, values: dict[str, float], settings: Settings) -> np.ndarray:
     """The best branch where the search begins, at whatever accuracy."""
     solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
-    if solution.best is None:
+    best = solution.equilibrium
+    if best is None:
         return theory_of(model).start_vector(model.starts["informed"], values)
-    return _overlaps(solution.branches[solution.best])
+    return _overlaps(best)
 
 
 def _overlaps(branch: Branch) -> np.ndarray:

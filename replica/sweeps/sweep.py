@@ -20,12 +20,12 @@ from equations import Model, Quantity
 from equations.numerals import real, shown, whole
 
 from ..errors import InputError
-from ..files.store import Name
+from ..files.writer import Name
 from ..inputs import assignments, nearest, number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, run_job
 from ..lowering.node_sizes import NodeSizes
-from ..models import resolve
+from ..models import control_of, resolve
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .columns import SweepColumn, columns, solve_column
@@ -59,13 +59,8 @@ def grid(quantity: Quantity, text: str, option: str | None = None) -> np.ndarray
 
 def read_over(model: Model, pairs: Sequence[str]) -> dict[str, np.ndarray]:
     """The ``--over name=start:stop:num[:log]`` options as grids."""
-    controls = {q.name: q for q in model.controls}
-    result = {}
-    for name, text in assignments(pairs, "--over").items():
-        if name not in controls:
-            raise InputError(f"{model.name} has no control {name!r}: {nearest(name, controls)}")
-        result[name] = grid(controls[name], text)
-    return result
+    given = assignments(pairs, "--over")
+    return {name: grid(control_of(model, name), text) for name, text in given.items()}
 
 
 def sweep(
@@ -270,23 +265,18 @@ def _corners(axes: dict[str, np.ndarray], fixed: dict[str, float]) -> list[dict[
 
 
 def _axis(model: Model, name: str, values: Any) -> np.ndarray:
-    quantities = {q.name: q for q in model.controls}
-    if name not in quantities:
-        raise InputError(f"{model.name} has no control {name!r}: {nearest(name, quantities)}")
+    quantity = control_of(model, name)
     result = np.atleast_1d(np.asarray(values, dtype=float))
     if result.size == 0:
         raise InputError(f"the grid of {name} is empty: give at least one value")
     for value in result:
-        number(quantities[name], value)
+        number(quantity, value)
     return result
 
 
 def _direction(model: Model, warm: str, start: str) -> int:
     """+1: along growing values of the control, -1: along falling ones."""
-    quantities = {q.name: q for q in model.controls}
-    if warm not in quantities:
-        raise InputError(f"{model.name} has no control {warm!r}: {nearest(warm, quantities)}")
-    information = quantities[warm].information
+    information = control_of(model, warm).information
     if information == 0 or start not in ("uninformed", "informed"):
         raise InputError(
             f"a warm start along {warm} could change the {start} branch: leave warm out"
