@@ -75,9 +75,8 @@ def sweep(
         if optimise is None:
             dataset = swept(model, grids, given, how, warm, None, work)
         else:
-            dataset = optima(
-                model, [n.strip() for n in optimise.split(",")], "risk", grids, {}, how, given, work
-            )
+            over_these = [name.strip() for name in optimise.split(",")]
+            dataset = optima(model, over_these, None, grids, {}, how, given, work)
     failed = failures(dataset["status"].values)
     if as_json:
         found = {

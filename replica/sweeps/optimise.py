@@ -34,7 +34,7 @@ def optimise(
     model: str | Model,
     over: Sequence[str] = ("lam_k", "lam_v"),
     *,
-    observable: str = "risk",
+    observable: str | None = None,
     along: Mapping[str, Any] | None = None,
     start: Mapping[str, float] | None = None,
     settings: Settings | None = None,
@@ -53,8 +53,8 @@ def optimise(
         One that averages over samples (``slr-erm``).
     over : sequence of str
         Controls to choose, each positive.
-    observable : str
-        What is minimised.
+    observable : str, optional
+        What is minimised; the risk by default.
     along : dict of control -> values, optional
         Do it at every point of a grid.
     start : dict, optional
@@ -83,6 +83,7 @@ def optimise(
             "a file is written for a grid of optima: give along, or save the solution of the one"
             " optimum"
         )
+    observable = _minimised(built(model, controls)[0], observable)
     model, begin, fixed, settings = _prepared(
         model, over, observable, {}, start or {}, settings, controls
     )
@@ -92,7 +93,7 @@ def optimise(
 def optima(
     model: str | Model,
     over: Sequence[str],
-    observable: str,
+    observable: str | None,
     along: Mapping[str, Any],
     start: Mapping[str, float],
     settings: Settings,
@@ -100,7 +101,9 @@ def optima(
     options: JobOptions,
 ) -> xr.Dataset:
     """What ``optimise`` does with ``along``."""
-    axes = axes_of(built(model, controls)[0], along, controls)
+    named = built(model, controls)[0]
+    observable = _minimised(named, observable)
+    axes = axes_of(named, along, controls)
     ready, begin, fixed, settings = _prepared(
         model, over, observable, axes, start, settings, controls
     )
@@ -165,6 +168,17 @@ def solve_point(
         variables[f"error_{name}"] = ("branch", [found.error_at[name]])
     row = to_dataset(found.solution).isel(branch=[found.solution.best or 0])
     return row.assign(variables), found.status.code
+
+
+def _minimised(model: Model, observable: str | None) -> str:
+    """The observable that is to be smallest: the one given, or the risk."""
+    name = observable or model.with_role("risk")
+    if name is None:
+        # That there is nothing to choose at all is said first.
+        theory_of(model).check_gradient(next(iter(model.observables), ""))
+        names = ", ".join(model.observables)
+        raise InputError(f"{model.name} names no observable as its risk: give one of {names}")
+    return name
 
 
 def _prepared(
