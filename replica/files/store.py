@@ -17,6 +17,7 @@ import os
 import platform
 import secrets
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,12 @@ def versions() -> dict[str, str]:
     dict of name -> str
         "unknown" for a package without metadata.
     """
+    return dict(_installed())
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Read once: the metadata of a package takes milliseconds."""
     found = dict.fromkeys(_PACKAGES, "unknown")
     for package in found:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -98,18 +98,25 @@ def blank(
     return xr.Dataset(variables, coords, given | attrs)
 
 
-def fill(
-    dataset: xr.Dataset, model: Model, column: SweepColumn, solved: tuple[Point, np.ndarray]
-) -> None:
-    """Put the points of a column in their places."""
-    where = _where(dataset, column)
-    for variable in _variables(model):
-        dataset[variable.name].values[where] = variable.values(*solved)
+class GridTable:
+    """The arrays of a sweep's dataset, looked up once: a column of points is put in its places."""
 
+    def __init__(self, dataset: xr.Dataset, model: Model) -> None:
+        self._arrays = [(v, dataset[v.name].values) for v in _variables(model)]
+        self._status = dataset["status"].values
 
-def statuses(dataset: xr.Dataset, column: SweepColumn) -> np.ndarray:
-    """The status codes of a column's points."""
-    return dataset["status"].values[_where(dataset, column)]
+    def fill(self, column: SweepColumn, solved: tuple[Point, np.ndarray]) -> None:
+        """Take the points of a column."""
+        where = self._where(column)
+        for variable, array in self._arrays:
+            array[where] = variable.values(*solved)
+
+    def statuses(self, column: SweepColumn) -> np.ndarray:
+        """The status codes of a column's points."""
+        return self._status[self._where(column)]
+
+    def _where(self, column: SweepColumn) -> tuple[Any, ...]:
+        return (*np.unravel_index(column.where, self._status.shape[:-1]), column.branch)
 
 
 def waiting(status: np.ndarray) -> np.ndarray:
@@ -120,10 +127,6 @@ def waiting(status: np.ndarray) -> np.ndarray:
 def failures(status: np.ndarray) -> int:
     """How many points were computed and are none (a warning about the theory is no failure)."""
     return int((~np.isin(status, Status.point_codes()) & ~waiting(status)).sum())
-
-
-def _where(dataset: xr.Dataset, column: SweepColumn) -> tuple[Any, ...]:
-    return (*np.unravel_index(column.where, dataset["status"].shape[:-1]), column.branch)
 
 
 def metadata(

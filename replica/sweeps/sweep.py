@@ -29,7 +29,7 @@ from ..models import control_of, resolve
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .columns import SweepColumn, columns, solve_column
-from .dataset import blank, failures, fill, statuses, waiting
+from .dataset import GridTable, blank, failures, waiting
 
 MOST_POINTS = 1_000_000
 """Of one axis."""
@@ -161,10 +161,11 @@ class Grid:
 
     def batch(self, table: xr.Dataset) -> Batch:
         """The columns, of which those are pending that ``table`` does not have."""
+        rows = GridTable(table, self.model)
 
         def put(i: int, solved: Any) -> int:
-            fill(table, self.model, self.columns[i], solved)
-            return failures(statuses(table, self.columns[i]))
+            rows.fill(self.columns[i], solved)
+            return failures(rows.statuses(self.columns[i]))
 
         return Batch(
             solve=partial(
@@ -173,7 +174,7 @@ class Grid:
             model=self.model,
             name=self.name,
             pieces=self.columns,
-            pending=[i for i, c in enumerate(self.columns) if waiting(statuses(table, c)).any()],
+            pending=[i for i, c in enumerate(self.columns) if waiting(rows.statuses(c)).any()],
             put=put,
             failed=failures(table["status"].values),
             threads=2 if theory_of(self.model).batched else 1,

@@ -283,8 +283,12 @@ class Theory(ABC):
     def start_vector(self, start: Mapping[str, Any], values: Mapping[str, float]) -> np.ndarray:
         """A start's overlaps as numbers; its entries may be expressions in the controls."""
         at = substitution(self.model, values)
-        numbers = [float(sp.sympify(start[q.name]).subs(at)) for q in self.model.overlaps]
-        return np.array(numbers, dtype=float)
+
+        def of(entry: Any) -> float:
+            plain = isinstance(entry, int | float)  # SymPy takes its time, and a sweep has many
+            return float(entry if plain else sp.sympify(entry).subs(at))
+
+        return np.array([of(start[q.name]) for q in self.model.overlaps], dtype=float)
 
     def control_vector(self, values: Mapping[str, float]) -> np.ndarray:
         """Controls in order; NaN for one that is not given."""
