@@ -7,11 +7,14 @@ from contextlib import contextmanager
 
 import jax
 
+from .kept import keep_programs
+
 
 @contextmanager
 def double_precision() -> Iterator[None]:
     """The one place where float64 is switched on (per thread); the caller's JAX configuration is
-    left as it was.
+    left as it was. Before the first program is compiled, JAX is told where to keep it.
     """
+    keep_programs()
     with jax.enable_x64(True):
         yield

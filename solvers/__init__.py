@@ -2,13 +2,17 @@
 diffrax and SciPy only).
 """
 
-from .accelerate import anderson, newton
-from .branch import follow
-from .continuation import Curve, Knot, Steps, fold, steepest, trace
-from .fixed_point import Box, check_damping, everywhere, fixed_point
-from .minimise import minimise
-from .result import Iteration, Status
-from .stability import onset, propagate, radius_of, spectral_radius
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .accelerate import anderson, newton
+    from .branch import follow
+    from .continuation import Curve, Knot, Steps, fold, steepest, trace
+    from .fixed_point import Box, check_damping, everywhere, fixed_point
+    from .minimise import minimise
+    from .result import Iteration, Status
+    from .stability import onset, propagate, radius_of, spectral_radius
 
 __all__ = [
     "Box",
@@ -32,3 +36,33 @@ __all__ = [
     "steepest",
     "trace",
 ]
+
+# Each is imported when it is first asked for (start-up time): figures need Status and no JAX.
+_HOMES = {
+    "anderson": "accelerate",
+    "newton": "accelerate",
+    "follow": "branch",
+    "Curve": "continuation",
+    "Knot": "continuation",
+    "Steps": "continuation",
+    "fold": "continuation",
+    "steepest": "continuation",
+    "trace": "continuation",
+    "Box": "fixed_point",
+    "check_damping": "fixed_point",
+    "everywhere": "fixed_point",
+    "fixed_point": "fixed_point",
+    "minimise": "minimise",
+    "Iteration": "result",
+    "Status": "result",
+    "onset": "stability",
+    "propagate": "stability",
+    "radius_of": "stability",
+    "spectral_radius": "stability",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

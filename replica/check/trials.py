@@ -21,27 +21,12 @@ from ..jobs.checkpoint import TrialCheckpoint, keeping
 from ..jobs.run import JobOptions
 from ..solution import Branch, Solution
 from ..sweeps.dataset import to_dataset
-from .base import Asked, Experiment, Log, option, silent, with_dataset
+from .base import Asked, Experiment, Log, silent, with_dataset
+from .options import SIZES, TRIALS
 from .report import Comparison, Report, compare_sizes, standard_error_of
 
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
 """(D, generator) -> numbers by name."""
-SIZES, TRIALS = "250,500,1000", 10
-
-
-def sizes_option() -> Any:
-    """The option of the sizes."""
-    return option(SIZES, "dimensions, extrapolated to 1/D = 0", flag="D")
-
-
-def trials_option() -> Any:
-    """The option of the number of trials."""
-    return option(TRIALS, "independent runs at each D")
-
-
-def seed_option() -> Any:
-    """The option of the seed."""
-    return option(0, "of the random numbers")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from rich.text import Text
 from equations import Model
 
 from ..errors import StoreError
+from ..notice import computing
 from .checkpoint import Checkpoint, Results, opened
 from .options import JobOptions
 from .workers import connected, distributed_results
@@ -127,7 +128,7 @@ def run_job(job: Job, options: JobOptions) -> xr.Dataset:
         batches = job.batches()
         total = sum(batch.points for batch in batches)
         left = sum(batch.points_left for batch in batches)
-        with progress_bar(options, job.title, total, total - left) as bar:
+        with computing(job.title), progress_bar(options, job.title, total, total - left) as bar:
             bar.failed(sum(batch.failed for batch in batches))
             for batch in batches:
                 _run_batch(batch, client, checkpoint, bar)

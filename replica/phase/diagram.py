@@ -16,11 +16,11 @@ from equations import Model
 
 from ..errors import InputError, SolveError
 from ..files.writer import Name
-from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, SinglePoint, run_job
 from ..lowering.lower import NodeSizes
 from ..models import control_of
+from ..models.values import number
 from ..sweeps.dataset import metadata
 from ..theories import theory_of
 from .branch_map import branch_map, default_grid

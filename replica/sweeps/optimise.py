@@ -18,11 +18,11 @@ from equations import Model
 
 from ..errors import InputError
 from ..files.writer import Name
-from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, SinglePoint, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import built, control_of, resolve
+from ..models.values import number
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .dataset import blank, failures, to_dataset, waiting

@@ -21,11 +21,12 @@ from equations.numerals import real, shown, whole
 
 from ..errors import InputError
 from ..files.writer import Name
-from ..inputs import assignments, nearest, number
+from ..inputs import assignments, nearest
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import control_of, resolve
+from ..models.values import number
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .columns import SweepColumn, columns, solve_column
