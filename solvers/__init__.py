@@ -2,7 +2,9 @@
 diffrax and SciPy only).
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ __all__ = [
     "trace",
 ]
 
-# Each is imported when it is first asked for (start-up time): figures need Status and no JAX.
 _HOMES = {
     "anderson": "accelerate",
     "newton": "accelerate",
@@ -62,7 +63,22 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+class _OnDemand(ModuleType):
+    """Each name is imported when it is first asked for (start-up time): figures need ``Status`` and
+    no JAX.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'solvers' has no attribute {name!r}")
+        value = getattr(import_module(f"solvers.{_HOMES[name]}"), name)
+        super().__setattr__(name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python sets solvers.minimise to the module of that name, which would hide its function.
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _OnDemand

@@ -137,3 +137,10 @@ def test_importing_a_module_does_not_hide_the_function_of_its_name() -> None:
     source = "import replica.solve, replica.show, replica.check\nfrom replica import solve, check\n"
     source += "assert callable(solve) and callable(check) and callable(replica.show)"
     assert loaded(source, ("matplotlib",)) == []
+
+
+def test_no_module_of_the_numerics_hides_a_function() -> None:
+    source = (
+        "import solvers.minimise, solvers.fixed_point\nfrom solvers import minimise, fixed_point"
+    )
+    assert loaded(f"{source}\nassert callable(minimise) and callable(fixed_point)", FLOWS) == []

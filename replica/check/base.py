@@ -223,6 +223,7 @@ def check(
     file: Name | None = None,
     resume: bool = False,
     force: bool = False,
+    jobs: int | None = None,
     log: Log | None = None,
     **settings: Any,
 ) -> Report:
@@ -239,6 +240,9 @@ def check(
         HDF5 file to write, with every trial.
     resume, force : bool
         Continue ``file``, or replace it, if it is there.
+    jobs : int, optional
+        Trials at a time; as many as there are cores and memory for by default, but one where the
+        simulation is yours. The result is the same, bit for bit.
     log : callable, optional
         Hears what is going on, a sentence at a time.
     **settings
@@ -261,5 +265,5 @@ def check(
     names = {flag.field for flag in flags_of(chosen.options) if not flag.control}
     options = {name: value for name, value in settings.items() if name in names}
     given = {name: value for name, value in settings.items() if name not in names}
-    work = JobOptions(file, resume, force)
+    work = JobOptions(file, resume, force, jobs=jobs)
     return perform_experiment(Asked(model, given, csv), options, work, log or silent)

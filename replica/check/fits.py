@@ -94,8 +94,12 @@ def simulate_fits(
 ) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     fitting = _Fitting(plan)
-    with double_precision():
-        return run_trials(plan.trials, fitting.trial, tell, kept)
+
+    def trial(D: int, rng: np.random.Generator) -> dict[str, list[float]]:
+        with double_precision():  # the setting is per thread
+            return fitting.trial(D, rng)
+
+    return run_trials(plan.trials, trial, tell, kept, plan.at_once(kept))
 
 
 def lowest_energy(plan: FitPlan) -> tuple[Solution, Branch]:

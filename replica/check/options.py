@@ -12,7 +12,10 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from ..simulate.defaults import DAMPING, MAX_STEPS
 
-RESERVED = ("model", "set", "csv", "json", "output", "file", "force", "resume", "log", "help")
+RESERVED = (
+    *("model", "set", "csv", "json", "output", "file"),
+    *("force", "resume", "jobs", "log", "help"),
+)
 """Names that ``replica check`` or ``replica.check`` has for something else."""
 SIZES, TRIALS = "250,500,1000", 10
 DEFAULT_D, DEFAULT_L = 200, 5000

@@ -81,7 +81,12 @@ class OwnSimulation(TrialExperiment):
         tell("theory: done")
         expected = {**branch.overlaps, **branch.observables}
         results = run_trials(
-            prepared.trials, lambda D, rng: _checked_trial(prepared, D, rng, expected), tell, kept
+            prepared.trials,
+            lambda D, rng: _checked_trial(prepared, D, rng, expected),
+            tell,
+            kept,
+            # Nobody but its author knows whether a function may run twice at a time.
+            1 if kept is None or kept.jobs is None else kept.jobs,
         )
         report = Report(
             prepared.model.name,

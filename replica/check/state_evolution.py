@@ -67,7 +67,8 @@ def simulate_messages(
     with double_precision():
         known = posterior(plan.model, plan.values)
 
-        def trial(D: int, rng: np.random.Generator) -> dict[str, float]:
+    def trial(D: int, rng: np.random.Generator) -> dict[str, float]:
+        with double_precision():  # the setting is per thread
             drawn = plan.draw(D, rng)
             found = plan.passed(drawn, known)
             predict = partial(_predicted, known, found.V[0])
@@ -78,7 +79,7 @@ def simulate_messages(
                 "ended": endings.index(found.status),
             }
 
-        return run_trials(plan.trials, trial, tell, kept)
+    return run_trials(plan.trials, trial, tell, kept, plan.at_once(kept))
 
 
 def _predicted(

@@ -59,6 +59,14 @@ Dask = Annotated[
         help="Compute on the workers of this dask scheduler (or scheduler file).",
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        help="Cores of this machine to use [default: all]; the result is the same, bit for bit.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
 Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
 Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
@@ -121,7 +129,12 @@ def parsed(settings: list[str] | None) -> dict[str, Any]:
 
 @contextmanager
 def long_work(
-    output: Path | None, resume: bool, force: bool, dask: str | None, quiet: bool
+    output: Path | None,
+    resume: bool,
+    force: bool,
+    dask: str | None,
+    quiet: bool,
+    jobs: int | None = None,
 ) -> Iterator[JobOptions]:
     """Long work for ``output``; Ctrl-C ends it with one sentence."""
     if output is not None:
@@ -134,6 +147,7 @@ def long_work(
             dask,
             progress=False if quiet else None,
             attrs={"command": command_line()},
+            jobs=jobs,
         )
     except KeyboardInterrupt:
         kept = (

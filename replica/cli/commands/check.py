@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ...check.options import EXPERIMENTS, Flag, all_flags, flags_of
-from ..shared import Command, Force, Json, Resume, Set, long_work, parsed
+from ..shared import Command, Force, Jobs, Json, Resume, Set, long_work, parsed
 
 PANEL = "Options of the experiments"
 
@@ -109,6 +109,7 @@ def check(
     ] = None,
     force: Force = False,
     resume: Resume = False,
+    jobs: Jobs = None,
 ) -> None:
     """Run a simulation (or read yours) and compare it with the theory; exit code 1 if a |z| is
     above 4.
@@ -125,5 +126,5 @@ def check(
 
     controls, options = given_flags(context)
     given = parsed([*(settings or []), *controls])
-    with long_work(output, resume, force, None, quiet=True) as work:
+    with long_work(output, resume, force, None, quiet=True, jobs=jobs) as work:
         run_check(Asked(model, given, own), options, as_json, work)

@@ -10,6 +10,7 @@ import typer
 from ..shared import (
     Dask,
     Force,
+    Jobs,
     Json,
     ModelName,
     Quiet,
@@ -52,6 +53,7 @@ def phase(
     as_json: Json = False,
     resume: Resume = False,
     dask: Dask = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
     whole: Annotated[
         bool,
@@ -73,7 +75,7 @@ def phase(
     """
     from ..phase import PhaseRequest, print_or_store
 
-    with long_work(output, resume, force, dask, quiet) as work:
+    with long_work(output, resume, force, dask, quiet, jobs) as work:
         request = PhaseRequest(
             model,
             parsed(settings),

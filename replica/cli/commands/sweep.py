@@ -12,6 +12,7 @@ from ..shared import (
     Damping,
     Dask,
     Force,
+    Jobs,
     Json,
     MaxSteps,
     ModelName,
@@ -35,6 +36,7 @@ def sweep(
     force: Force = False,
     resume: Resume = False,
     dask: Dask = None,
+    jobs: Jobs = None,
     tol: Tol = 1e-10,
     accuracy: Accuracy = None,
     damping: Damping = 0.0,
@@ -60,5 +62,5 @@ def sweep(
 
     how = {"tol": tol, "accuracy": accuracy, "damping": damping, "max_steps": max_steps}
     request = SweepRequest(model, parsed(settings), over, how, warm, optimise, as_json, quiet)
-    with long_work(output, resume, force, dask, quiet) as work:
+    with long_work(output, resume, force, dask, quiet, jobs) as work:
         sweep_to_file(request, work)
