@@ -51,6 +51,15 @@ def test_a_diagram_has_the_same_bits_for_any_number_of_jobs(jobs: int) -> None:
     assert same_bits(one, many)
 
 
+@pytest.mark.slow
+def test_trained_attention_has_the_same_bits_for_any_number_of_jobs() -> None:
+    """A point occupies two cores: with four, two are solved at a time."""
+    point = {"activation": "linear", "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 0.5, "lam_v": 0.5}
+    over = {"alpha": [2.0, 2.5, 3.0, 3.5]}
+    one, many = (replica.sweep("slr-erm", over=over, jobs=n, **point) for n in (1, 4))
+    assert same_bits(one, many) and np.isfinite(one["risk"].values).all()
+
+
 def test_trials_have_the_same_bits_for_any_number_of_jobs() -> None:
     sizes = read_trials("20,40", 5)
 
