@@ -1,4 +1,6 @@
-"""What a user typed as numbers and names: ranges, nearest names, one sentence per mistake."""
+"""What a user typed as names and pairs: nearest names, one sentence per mistake. (Numbers are in
+models/values.py, which needs SymPy.)
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,6 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-from equations import Quantity
-from equations.numerals import real, shown
-from equations.slr.laws import is_law
 
 from .errors import InputError
 
@@ -19,30 +17,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
-
-
-def number(quantity: Quantity, value: Any) -> float:
-    """A value of ``quantity`` as a float inside its range."""
-    if is_law(value):
-        raise InputError(
-            f"{quantity.name} = {shown(value)} is a law: this model takes one number for"
-            f" {quantity.name}"
-        )
-    try:
-        result = real(value)
-    except ValueError as problem:
-        raise InputError(f"{quantity.name} = {shown(value)} {problem}") from None
-    if not math.isfinite(result) and not (quantity.infinite and result == math.inf):
-        raise InputError(
-            f"{quantity.name} = {value} is not finite: it must be {quantity.range_text()}"
-        )
-    if not quantity.contains(result):
-        hint = f" ({quantity.outside})" if quantity.outside else ""
-        raise InputError(
-            f"{quantity.name} = {result:g} is out of range: it must be"
-            f" {quantity.range_text()}{hint}"
-        )
-    return result
 
 
 def assignments(pairs: Iterable[str], what: str = "--set") -> dict[str, str]:

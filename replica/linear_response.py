@@ -20,8 +20,10 @@ from solvers import Status, spectral_radius
 from solvers import onset as crossing
 
 from .errors import InputError
-from .inputs import nearest, number
+from .inputs import nearest
 from .models import control_of, resolve
+from .models.values import number
+from .notice import computing
 from .precision import double_precision
 from .solution import Solution
 from .theories import theory_of
@@ -91,7 +93,7 @@ def sensitivity(
             )
     moved = tuple(name for name in continuous if controls is None or name in controls)
     names = [*branch.overlaps, *branch.conjugates, *branch.observables]
-    with double_precision():
+    with computing(model.name), double_precision():
         table, error, distance = solution.theory.sensitivity(branch, solution.controls, moved)
     status = Status.CRITICAL if distance < CRITICAL else branch.status
     if status is Status.CRITICAL:

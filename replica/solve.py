@@ -12,6 +12,7 @@ from .errors import InputError, SolveError
 from .inputs import json_safe, nearest
 from .lowering.node_sizes import NodeSizes
 from .models import resolve
+from .notice import computing
 from .precision import double_precision
 from .solution import Solution, best_branch
 from .theories import Settings, theory_of
@@ -55,7 +56,7 @@ def solve(
     check(settings)
     built, values = resolve(model, controls)
     settings = completed(settings, built)
-    with double_precision():
+    with computing(built.name), double_precision():
         branches = theory_of(built).solve(starts or built.starts, values, settings, nodes)
     solution = Solution(built, values, tuple(branches), best_branch(built, branches), settings)
     failed = [b for b in branches if not b.ok]
@@ -102,7 +103,7 @@ def evaluate(
             raise InputError(
                 f"{q.name} = {at[q.name]:g} is out of range: it must be {q.range_text()}"
             )
-    with double_precision():
+    with computing(built.name), double_precision():
         return json_safe(theory_of(built).evaluate(at, values, nodes))
 
 

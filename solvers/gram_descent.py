@@ -16,7 +16,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.integrate import solve_ivp
 
 Forces = Callable[[jax.Array], jax.Array]
 """G, shape (n, n) -> the rows of H that belong to trained vectors, shape (trained, n)."""
@@ -92,6 +91,8 @@ def flow_from(
     Fast and slow directions differ by orders of magnitude (LSODA turns to implicit steps by
     itself).
     """
+    from scipy.integrate import solve_ivp  # start-up time
+
     count, y, time = 0, x0.ravel(), 0.0
 
     def flat(t: float, y: np.ndarray) -> np.ndarray:

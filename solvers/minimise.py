@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import optimistix as optx
 
 from .accelerate import newton
 from .fixed_point import Box
@@ -46,6 +45,8 @@ def minimise(
     Iteration
         With ``fx = x - gradient``, so that its residual is max|gradient|.
     """
+    import optimistix as optx  # start-up time
+
     rough = optx.minimise(
         lambda x, _: value(x), optx.BFGS(rtol=1e-6, atol=1e-6), x0, max_steps=max_steps, throw=False
     )

@@ -8,16 +8,16 @@ Every trajectory is an embedded Runge-Kutta solution (Tsitouras 5/4) with its lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optimistix
-from scipy.optimize import brentq
 
 from .result import Status
+
+if TYPE_CHECKING:
+    import diffrax
 
 Field = Callable[[Any, jax.Array], jax.Array]
 """(parameters, x) -> dx/dt, of the shape of x."""
@@ -53,6 +53,8 @@ def _run(
     saveat: diffrax.SaveAt,
     event: diffrax.Event | None,
 ) -> Any:
+    import diffrax  # start-up time
+
     return diffrax.diffeqsolve(
         diffrax.ODETerm(lambda t, x, p: field(p, x)),
         diffrax.Tsit5(),
@@ -73,6 +75,8 @@ def trajectory(
     field: Field, parameters: Any, x0: jax.Array, times: jax.Array, tol: float = 1e-9
 ) -> Trajectory:
     """x(t) from x(0) = ``x0`` at increasing ``times`` >= 0; the last one must be positive."""
+    import diffrax  # start-up time
+
     runs = [
         _run(field, parameters, x0, times[-1], t, diffrax.SaveAt(ts=times), None)
         for t in (tol, tol / 100)
@@ -99,6 +103,8 @@ def arrival(
     tol: float = 1e-9,
 ) -> Arrival:
     """The first time at which ``gap(x)`` vanishes, searched up to ``latest``."""
+    import diffrax  # start-up time
+    import optimistix
 
     def reached(t: Any, y: Any, args: Any, **_: Any) -> jax.Array:
         return gap(y)
@@ -129,6 +135,8 @@ def zeros(
 
     Two zeros between neighbouring points are not seen.
     """
+    from scipy.optimize import brentq  # start-up time
+
     x = low + (high - low) * (1 - np.cos(np.pi * np.linspace(0, 1, samples))) / 2
     values = np.asarray(f(x))
     if not np.all(np.isfinite(values)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
+if TYPE_CHECKING:
+    import jax
 
 
 class Status(enum.Enum):

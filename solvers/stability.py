@@ -9,7 +9,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import brentq
 
 
 def spectral_radius(jacobian: jax.Array) -> jax.Array:
@@ -92,6 +91,8 @@ def onset(radius: Callable[[float], float], low: float, high: float, xtol: float
     ValueError
         If it does not change sides between the ends.
     """
+    from scipy.optimize import brentq  # start-up time
+
     ends = radius(low) - 1, radius(high) - 1
     if not ends[0] * ends[1] < 0:
         raise ValueError(

@@ -4,8 +4,10 @@ deadline; the command line in this process.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import jax
 import pytest
@@ -13,6 +15,9 @@ from hypothesis import settings
 
 from replica import cli
 
+# Programs that tests compile are kept in the repository and not in the home of who runs them; the
+# processes of one run share them.
+os.environ.setdefault("REPLICA_CACHE", str(Path(__file__).parents[1] / "build" / "test-cache"))
 settings.register_profile("replica", deadline=None, max_examples=50)
 settings.load_profile("replica")
 

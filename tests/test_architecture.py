@@ -59,8 +59,10 @@ ROOMS = {
     "_guard": "ground",
     "errors": "ground",
     "inputs": "ground",
+    "kept": "ground",
+    "notice": "ground",
+    "on_demand": "ground",
     "precision": "ground",
-    "renamed": "ground",
     "solution": "solve",
     "show": "solve",
     "demo": "cli",
@@ -256,11 +258,13 @@ def test_imported_libraries_are_declared() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_first_party_import_is_deferred() -> None:
+def test_only_commands_defer_imports_of_our_own() -> None:
+    """A command imports what it does when it is run, so that --help takes no time."""
     wrong = [
         f"{name_of(file)}:{line} imports {name} inside a function"
         for file, tree in TREES.items()
         for line, name in deferred(tree, module_name(file), file.name == "__init__.py")
+        if not module_name(file).startswith("replica.cli.")
     ]
     assert not wrong, "\n".join(wrong)
 

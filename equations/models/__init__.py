@@ -1,8 +1,9 @@
 """One file a model, found by scanning this folder.
 
 A file of a model has ``build``, which returns it, ``OPTIONS`` (what each option may be, the default
-first), if it has options of free form ``PARSERS``, and says in its docstring what it is. Its name
-is that of the file with hyphens.
+first), if it has options of free form ``PARSERS``, if it takes seconds to build ``LISTED`` (its
+title and controls), and says in its docstring what it is. Its name is that of the file with
+hyphens.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import Model
+from ..quantities import Quantity
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +34,34 @@ class ModelSpec:
         Readers of options of free form: value -> canonical text, None if the value is an ordinary
         one (a name listed in ``options``, a number for the control of that name), ValueError if it
         makes no sense.
+    listed : tuple of str and quantities, optional
+        The title and the controls with the default options, where building the model for them takes
+        seconds.
     """
 
     build: Callable[..., Model]
     options: Mapping[str, tuple[str, ...]]
     docstring: str
     parsers: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
+    listed: tuple[str, tuple[Quantity, ...]] | None = None
+
+    def listing(self) -> tuple[str, tuple[Quantity, ...]]:
+        """The title and the controls with the default options."""
+        if self.listed is not None:
+            return self.listed
+        model = self.build()
+        return model.title, model.controls
 
 
 def spec_of(module: Any) -> ModelSpec:
     """What a model's module declares."""
-    parsers = getattr(module, "PARSERS", {})
-    return ModelSpec(module.build, module.OPTIONS, module.__doc__ or "", parsers)
+    return ModelSpec(
+        module.build,
+        module.OPTIONS,
+        module.__doc__ or "",
+        getattr(module, "PARSERS", {}),
+        getattr(module, "LISTED", None),
+    )
 
 
 def _scanned() -> dict[str, ModelSpec]:

@@ -169,22 +169,22 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
     )
     geometry = gram(teacher)
     risk = NOISE.symbol + (_spiked if rule == "spiked" else _max)(act, geometry.matrix)
-    strength = SPIKE if rule == "spiked" else _strength(act)
-    own = (BLUR, *TEACHER) if rule == "spiked" else ()
+    title, controls = _listed(act, rule)
+    strength, own = controls[1], tuple(q for q in controls if q in (BLUR, *TEACHER))
     bayes = slr_population.build("bayes", rule)
     bound = bayes.expressions["population_bayes_risk"].xreplace(
         {max_rule.STRENGTH.symbol: strength.symbol}
     )
     return Model(
         name="slr-flow",
-        title=f"Population gradient flow of single-location regression ({activation}, {rule})",
+        title=title,
         setting=(
             "Data of slr-bayes at alpha = infinity; f = sum_l sigma(chi)_l z_l, chi_l ="
             " X_l.k/sqrt(D), z_l = X_l.v/sqrt(D), any k and v.\ndk/dt = -D grad_k J, dv/dt = -D"
             " grad_v J, J = E(y - f)^2 + (lam_k q_k + lam_v q_v)/2."
         ),
         overlaps=OVERLAPS,
-        controls=(LENGTH, strength, NOISE, *RIDGES, *((OFFSET,) if act.offset else ()), *own),
+        controls=controls,
         channel=risk + (RIDGES[0].symbol * q_k + RIDGES[1].symbol * q_v) / 2,
         best="smallest",
         observables={
@@ -214,6 +214,15 @@ def build(activation: str = "softmax", rule: str = "spiked") -> Model:
         notes=NOTES,
         sources=SOURCES,
     )
+
+
+def _listed(act: Activation, rule: str) -> tuple[str, tuple[Quantity, ...]]:
+    """The title and the controls."""
+    strength = SPIKE if rule == "spiked" else _strength(act)
+    offset = (OFFSET,) if act.offset else ()
+    own = (BLUR, *TEACHER) if rule == "spiked" else ()
+    title = f"Population gradient flow of single-location regression ({act.name}, {rule})"
+    return title, (LENGTH, strength, NOISE, *RIDGES, *offset, *own)
 
 
 def _usual(own: tuple[Quantity, ...]) -> Any:
@@ -308,3 +317,4 @@ OPTIONS = {
     "activation": tuple(name for name in ACTIVATIONS if name not in WITHOUT_FIELD),
     "rule": ("spiked", "max"),
 }
+LISTED = _listed(ACTIVATIONS["softmax"], "spiked")

@@ -217,6 +217,12 @@ OPPOSITE_ODDS = r * sp.exp(-beta * theta) / (1 - r)
 """a/(1 - a) at rho = -1."""
 
 
+LISTED = (
+    "Signal subspace recovery by one attention query, without labels",
+    (STRENGTH, SHARE, INVERSE_TEMPERATURE, DIMENSION, TOKENS),
+)
+
+
 def build() -> Model:
     """The model."""
     slope, crowding_slope = with_mass(mass_slope(objective())), with_mass(mass_slope(crowding()))
@@ -230,14 +236,14 @@ def build() -> Model:
     }
     return Model(
         name="subspace",
-        title="Signal subspace recovery by one attention query, without labels",
+        title=LISTED[0],
         setting=(
             "R = r L of L tokens are x_i = theta xi + z_i, the others x_i = z_i, z_i ~ N(0, I_d),"
             " |xi| = 1; w = softmax(beta q.x_i).\nA query q on the sphere ascends J(q) = E|sum_i"
             " w_i x_i|^2; R, L - R -> infinity."
         ),
         overlaps=(RHO,),
-        controls=(STRENGTH, SHARE, INVERSE_TEMPERATURE, DIMENSION, TOKENS),
+        controls=LISTED[1],
         channel=objective(),
         observables=observables,
         starts={"-xi": {"rho": -1.0}, "+xi": {"rho": 1.0}},

@@ -1,9 +1,18 @@
-"""Theory against simulation: every module that registers an experiment, and what runs them."""
+"""Theory against simulation: one experiment a file, and what runs them.
 
-from . import ascent, fits, landscape, measurements, own_simulation, state_evolution
-from .base import EXPERIMENTS, Asked, Experiment, check, experiment, option
-from .report import Comparison, Report, compare, compare_share, compare_sizes
-from .trials import TrialExperiment
+All are imported together when the first is asked for, and not before: the flags of ``replica check
+--help`` are in options.py (start-up time).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import ascent, fits, landscape, measurements, own_simulation, state_evolution
+    from .base import Asked, Experiment, check, experiment
+    from .options import EXPERIMENTS, option
+    from .report import Comparison, Report, compare, compare_share, compare_sizes
+    from .trials import TrialExperiment
 
 __all__ = [
     "EXPERIMENTS",
@@ -25,3 +34,9 @@ __all__ = [
     "own_simulation",
     "state_evolution",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".experiments", __name__), name)

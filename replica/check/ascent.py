@@ -4,7 +4,7 @@ path.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,10 @@ from ..dynamics import recovery
 from ..errors import InputError
 from ..models import resolve
 from ..simulate.subspace import Ascent, Paths, run
-from .base import Asked, Experiment, Log, experiment, option, silent
+from .base import Asked, Experiment, Log, experiment, silent
+from .options import DEFAULT_D, DEFAULT_L, AscentOptions
 from .report import Comparison, Report, compare, compare_share
 
-DEFAULT_D, DEFAULT_L = 200, 5000
 GAMMA, EARLY = 0.6, 0.1
 """Exponent of the default steps, and k0 as a share of their number."""
 FLOOR, FEWEST, MOST = 0.05, 200, 4000
@@ -32,24 +32,6 @@ BEYOND = 2.0
 """Default length of a run, in times at which the flow reaches 0.99."""
 PARTS = (0.125, 0.25, 0.5, 0.75, 1.0)
 """When alignments are compared, as shares of the steps."""
-
-
-@dataclass(frozen=True)
-class AscentOptions:
-    """Runs, steps and how tokens are drawn."""
-
-    trials: int = option(30, "independent runs")
-    d: int | None = option(None, "dimension, as --set d=", shown=str(DEFAULT_D), control=True)
-    L: int | None = option(
-        None, "tokens per sequence, as --set L=", shown=str(DEFAULT_L), control=True
-    )
-    steps: int | None = option(None, "steps", shown="chosen by the theory")
-    batch: int = option(1, "sequences per step")
-    tokens: str = option(
-        "projected", "projected (exact in law, fast) or explicit (every coordinate)"
-    )
-    dtype: str = option("float32", "float32 or float64")
-    seed: int = option(0, "of the random numbers")
 
 
 def schedule(

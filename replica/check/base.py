@@ -1,8 +1,8 @@
 """What an experiment is: a simulation of a model, held against its theory; and the registry of all.
 
-A new experiment is one file: a dataclass of options, each of which is a flag of ``replica check``
-and an argument of ``replica.check``, and a class under ``@experiment(key)`` that prepares and
-performs. The key is the name of the model that is simulated.
+A new experiment is a dataclass of options, each of which is a flag of ``replica check`` and an
+argument of ``replica.check`` (options.py, or beside the class), and a class under
+``@experiment(key)`` that prepares and performs. The key is the name of the model that is simulated.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import xarray as xr
 
@@ -21,13 +21,13 @@ from ..errors import InputError
 from ..files import store
 from ..files.writer import Name, check_target
 from ..inputs import nearest
-from ..jobs.run import JobOptions
+from ..jobs.options import JobOptions
+from ..notice import computing
+from .options import EXPERIMENTS, all_flags, check_options, flags_of
 from .report import Report
 
 Log = Callable[[str], None]
 """Hears what is going on, a sentence at a time."""
-RESERVED = ("model", "set", "csv", "json", "output", "file", "force", "resume", "log", "help")
-"""Names that ``replica check`` or ``replica.check`` has for something else."""
 
 
 def silent(text: str) -> None:
@@ -61,68 +61,6 @@ class Asked:
     def what(self) -> Any:
         """How a sentence refers to it."""
         return self.name if self.csv is None else self.csv
-
-
-# options ------------------------------------------------------------------------------------------
-
-
-def option(
-    default: Any, help: str, *, flag: str = "", shown: str = "", control: bool = False
-) -> Any:
-    """A field of a dataclass of options.
-
-    Parameters
-    ----------
-    default : value
-        None: the experiment chooses.
-    help : str
-        What it is, for ``replica check --help``.
-    flag : str
-        Its name on the command line, where that is not the name of the field.
-    shown : str
-        How the help says the default, where that is not its value.
-    control : bool
-        Whether it is a control of the model, and the flag another way to write ``--set``.
-    """
-    said = {"help": help, "flag": flag, "shown": shown, "control": control}
-    return field(default=default, metadata=said)
-
-
-@dataclass(frozen=True)
-class Flag:
-    """An option as it is on the command line: the name of its field, ``--name``, its type, help,
-    default in words, and whether it is a control of the model.
-    """
-
-    field: str
-    name: str
-    type: Any
-    help: str
-    default: str
-    control: bool
-
-
-def flags_of(options: type) -> tuple[Flag, ...]:
-    """The flags of a dataclass of options, in the order of its fields."""
-    types = get_type_hints(options)
-    flags = []
-    for entry in fields(options):
-        said = entry.metadata
-        name = said.get("flag") or entry.name.replace("_", "-")
-        # Of a union the command line takes the first: "str | Sequence[int]", "int | None".
-        kind = (get_args(types[entry.name]) or (types[entry.name],))[0]
-        default = "" if entry.default is None else str(entry.default)
-        flags.append(
-            Flag(
-                entry.name,
-                f"--{name}",
-                kind,
-                said.get("help", ""),
-                said.get("shown") or default,
-                said.get("control", False),
-            )
-        )
-    return tuple(flags)
 
 
 # experiments --------------------------------------------------------------------------------------
@@ -197,9 +135,6 @@ def with_dataset(report: Report) -> tuple[Report, xr.Dataset]:
     return replace(report, dataset=dataset), dataset
 
 
-EXPERIMENTS: dict[str, Experiment] = {}
-"""All experiments by their keys: names of models, "file" for the simulation in a user's own model's
-file, "csv" for measurements."""
 Kind = TypeVar("Kind", bound=type[Experiment])
 
 
@@ -222,35 +157,14 @@ def experiment(key: str) -> Callable[[Kind], Kind]:
     """
 
     def register(kind: Kind) -> Kind:
-        if key in EXPERIMENTS:
+        if isinstance(EXPERIMENTS.get(key), Experiment):
             raise ValueError(f"there is an experiment {key!r} already")
-        _check_options(key, kind.options)
+        check_options(key, kind.options)
         kind.key = key
         EXPERIMENTS[key] = kind()
         return kind
 
     return register
-
-
-def _check_options(key: str, options: type) -> None:
-    """One flag means one thing, whatever the experiment."""
-    if not is_dataclass(options):
-        raise ValueError(f"the options of the experiment {key!r} must be a dataclass")
-    for entry in fields(options):
-        if entry.default is MISSING:
-            raise ValueError(f"the option {entry.name} of the experiment {key!r} needs a default")
-    known = {flag.name: flag for flag in all_flags()}
-    for flag in flags_of(options):
-        if flag.field in RESERVED or flag.name.removeprefix("--") in RESERVED:
-            raise ValueError(f"the experiment {key!r} cannot have an option {flag.name}")
-        other = known.get(flag.name, flag)
-        if (flag.field, flag.type, flag.control) != (other.field, other.type, other.control):
-            raise ValueError(f"{flag.name} of the experiment {key!r} is something else in another")
-
-
-def all_flags() -> list[Flag]:
-    """The flags of every experiment, one after the other."""
-    return [flag for known in EXPERIMENTS.values() for flag in flags_of(known.options)]
 
 
 # performing ---------------------------------------------------------------------------------------
@@ -298,7 +212,8 @@ def perform_experiment(
             "--resume continues the file of -o: give its name, and leave --force out, which"
             " replaces it"
         )
-    return chosen.carry_out(asked, read, work, tell)
+    with computing(f"the check of {asked.what}"):
+        return chosen.carry_out(asked, read, work, tell)
 
 
 def check(
@@ -308,6 +223,7 @@ def check(
     file: Name | None = None,
     resume: bool = False,
     force: bool = False,
+    jobs: int | None = None,
     log: Log | None = None,
     **settings: Any,
 ) -> Report:
@@ -324,6 +240,9 @@ def check(
         HDF5 file to write, with every trial.
     resume, force : bool
         Continue ``file``, or replace it, if it is there.
+    jobs : int, optional
+        Trials at a time; as many as there are cores and memory for by default, but one where the
+        simulation is yours. The result is the same, bit for bit.
     log : callable, optional
         Hears what is going on, a sentence at a time.
     **settings
@@ -346,5 +265,5 @@ def check(
     names = {flag.field for flag in flags_of(chosen.options) if not flag.control}
     options = {name: value for name, value in settings.items() if name in names}
     given = {name: value for name, value in settings.items() if name not in names}
-    work = JobOptions(file, resume, force)
+    work = JobOptions(file, resume, force, jobs=jobs)
     return perform_experiment(Asked(model, given, csv), options, work, log or silent)

@@ -19,18 +19,16 @@ from ..simulate import erm, measure
 from ..simulate.attention import attention
 from ..solution import Branch, Solution
 from ..solve import solve
-from .base import Asked, Log, experiment, option, silent
+from .base import Asked, Log, experiment, silent
 from .location import LocationPlan
+from .options import FitOptions
 from .report import Report
 from .trials import (
     TrialExperiment,
     compare_trials,
     read_trials,
     run_trials,
-    seed_option,
-    sizes_option,
     trials_dataset,
-    trials_option,
     unconverged,
 )
 
@@ -40,17 +38,6 @@ OVERLAPS = ("m_k", "q_k", "m_v", "q_v")
 MEASURED = (*OVERLAPS, "risk", "training_loss", "energy")
 WORSE = 1e-7
 """Difference of objectives per D that makes two minima different."""
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """``start`` is random, informed, or best (both, the lowest objective counts)."""
-
-    sizes: str = sizes_option()
-    trials: int = trials_option()
-    method: str = option("lbfgs", "lbfgs, bfgs, newton-cg or gd")
-    start: str = option("best", "random, informed, best (the lower of both)")
-    seed: int = seed_option()
 
 
 @dataclass(frozen=True)
@@ -107,8 +94,12 @@ def simulate_fits(
 ) -> dict[str, np.ndarray]:
     """All trials: what is measured and how each fit ended, shape (sizes, trials, starts)."""
     fitting = _Fitting(plan)
-    with double_precision():
-        return run_trials(plan.trials, fitting.trial, tell, kept)
+
+    def trial(D: int, rng: np.random.Generator) -> dict[str, list[float]]:
+        with double_precision():  # the setting is per thread
+            return fitting.trial(D, rng)
+
+    return run_trials(plan.trials, trial, tell, kept, plan.at_once(kept))
 
 
 def lowest_energy(plan: FitPlan) -> tuple[Solution, Branch]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from equations.slr.laws import read_law
 
+from ..jobs.checkpoint import TrialCheckpoint
+from ..jobs.options import cores
 from ..simulate import data, measure
 from .base import Log
 from .trials import TrialPlan
@@ -54,4 +56,11 @@ class LocationPlan(TrialPlan):
         """
         largest = max(self.trials.sizes)
         size = data.check_memory(self.values["alpha"], self.tokens, largest) / 1e6
-        tell(f"trials one by one, one at D = {largest} takes {size:.0f} MB beyond the program")
+        tell(f"a trial at D = {largest} takes {size:.0f} MB beyond the program")
+
+    def at_once(self, kept: TrialCheckpoint | None) -> int:
+        """Trials at a time: as many as the user says, or as there are cores and memory for."""
+        if kept is not None and kept.jobs is not None:
+            return kept.jobs
+        needed = data.memory(self.values["alpha"], self.tokens, max(self.trials.sizes))
+        return max(1, int(min(cores(), data.free_memory() // needed)))

@@ -24,19 +24,13 @@ from ..models.own_model import is_file
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..sweeps.dataset import metadata
-from .base import Asked, Experiment, Log, experiment, option, silent
+from .base import Asked, Experiment, Log, experiment, silent
+from .options import MeasurementOptions
 from .points import Points
 from .report import Comparison, Report, standard_error_of
 
 Named = str | os.PathLike[str] | Model | None
 """How a model is given; None: the table names it."""
-
-
-@dataclass(frozen=True)
-class MeasurementOptions:
-    """``start`` chooses the branch of the theory."""
-
-    start: str = option("best", "branch of the theory: a start of the model, or best")
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from ..models import resolve
 from ..models.own_model import is_file, named, simulation
 from ..solution import Solution
 from ..solve import solve
-from .base import Asked, Log, experiment, option, silent
+from .base import Asked, Log, experiment, silent
 from .measurements import chosen_branch
+from .options import SimulationOptions
 from .report import Report
 from .trials import (
     TrialExperiment,
@@ -28,21 +29,8 @@ from .trials import (
     compare_trials,
     read_trials,
     run_trials,
-    seed_option,
-    sizes_option,
     trials_dataset,
-    trials_option,
 )
-
-
-@dataclass(frozen=True)
-class SimulationOptions:
-    """``start`` chooses the branch of the theory."""
-
-    sizes: str = sizes_option()
-    trials: int = trials_option()
-    start: str = option("best", "branch of the theory: a start of the model, or best")
-    seed: int = seed_option()
 
 
 @dataclass(frozen=True)
@@ -93,7 +81,12 @@ class OwnSimulation(TrialExperiment):
         tell("theory: done")
         expected = {**branch.overlaps, **branch.observables}
         results = run_trials(
-            prepared.trials, lambda D, rng: _checked_trial(prepared, D, rng, expected), tell, kept
+            prepared.trials,
+            lambda D, rng: _checked_trial(prepared, D, rng, expected),
+            tell,
+            kept,
+            # Nobody but its author knows whether a function may run twice at a time.
+            1 if kept is None or kept.jobs is None else kept.jobs,
         )
         report = Report(
             prepared.model.name,

@@ -17,22 +17,21 @@ from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
 from ..precision import double_precision
 from ..simulate import data, measure, message_passing
+from ..simulate.defaults import DAMPING, MAX_STEPS
 from ..simulate.posterior import Posterior, posterior
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..theories import theory_of
-from .base import Asked, Log, experiment, option, silent
+from .base import Asked, Log, experiment, silent
 from .location import LocationPlan
+from .options import MessageOptions
 from .report import Report
 from .trials import (
     TrialExperiment,
     compare_trials,
     read_trials,
     run_trials,
-    seed_option,
-    sizes_option,
     trials_dataset,
-    trials_option,
     unconverged,
 )
 
@@ -45,24 +44,12 @@ PAIRS = {"m_k": "q_k", "q_k": "q_k", "m_v": "q_v", "q_v": "q_v", "risk": "risk"}
 
 
 @dataclass(frozen=True)
-class MessageOptions:
-    """How messages are started, damped and ended."""
-
-    sizes: str = sizes_option()
-    trials: int = trials_option()
-    start: str = option("uninformed", "uninformed, informed")
-    damping: float = option(message_passing.DAMPING, "weight on the old messages")
-    steps: int = option(message_passing.MAX_STEPS, "largest number of steps")
-    seed: int = seed_option()
-
-
-@dataclass(frozen=True)
 class MessagePlan(LocationPlan):
     """Also how messages are started and damped."""
 
     start: str = "uninformed"
-    damping: float = message_passing.DAMPING
-    steps: int = message_passing.MAX_STEPS
+    damping: float = DAMPING
+    steps: int = MAX_STEPS
 
     def how(self) -> dict[str, Any]:
         return {"start": self.start, "damping": self.damping, "steps": self.steps}
@@ -80,7 +67,8 @@ def simulate_messages(
     with double_precision():
         known = posterior(plan.model, plan.values)
 
-        def trial(D: int, rng: np.random.Generator) -> dict[str, float]:
+    def trial(D: int, rng: np.random.Generator) -> dict[str, float]:
+        with double_precision():  # the setting is per thread
             drawn = plan.draw(D, rng)
             found = plan.passed(drawn, known)
             predict = partial(_predicted, known, found.V[0])
@@ -91,7 +79,7 @@ def simulate_messages(
                 "ended": endings.index(found.status),
             }
 
-        return run_trials(plan.trials, trial, tell, kept)
+    return run_trials(plan.trials, trial, tell, kept, plan.at_once(kept))
 
 
 def _predicted(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
+from threadpoolctl import threadpool_limits
 
 from equations import Model
 from equations.numerals import shown, whole
@@ -21,27 +24,13 @@ from ..jobs.checkpoint import TrialCheckpoint, keeping
 from ..jobs.run import JobOptions
 from ..solution import Branch, Solution
 from ..sweeps.dataset import to_dataset
-from .base import Asked, Experiment, Log, option, silent, with_dataset
+from .base import Asked, Experiment, Log, silent, with_dataset
+from .options import SIZES, TRIALS
 from .report import Comparison, Report, compare_sizes, standard_error_of
 
+Result = TypeVar("Result")
 Trial = Callable[[int, np.random.Generator], Mapping[str, Any]]
 """(D, generator) -> numbers by name."""
-SIZES, TRIALS = "250,500,1000", 10
-
-
-def sizes_option() -> Any:
-    """The option of the sizes."""
-    return option(SIZES, "dimensions, extrapolated to 1/D = 0", flag="D")
-
-
-def trials_option() -> Any:
-    """The option of the number of trials."""
-    return option(TRIALS, "independent runs at each D")
-
-
-def seed_option() -> Any:
-    """The option of the seed."""
-    return option(0, "of the random numbers")
 
 
 @dataclass(frozen=True)
@@ -127,20 +116,53 @@ class TrialExperiment(Experiment):
 
 
 def run_trials(
-    trials: Trials, trial: Trial, tell: Log = silent, kept: TrialCheckpoint | None = None
+    trials: Trials,
+    trial: Trial,
+    tell: Log = silent,
+    kept: TrialCheckpoint | None = None,
+    at_once: int = 1,
 ) -> dict[str, np.ndarray]:
-    """Every trial that ``kept`` does not have; arrays of shape (sizes, trials, ...)."""
+    """Every trial that ``kept`` does not have, so many at a time; arrays of shape (sizes, trials,
+    ...).
+    """
     kept = kept or TrialCheckpoint(trials.sizes, trials.trials)
-    for i, D in enumerate(trials.sizes):
-        missing = np.flatnonzero(~kept.done[i])
-        if len(missing) < trials.trials:
-            tell(f"D = {D}: {trials.trials - len(missing)} trials are there already")
-        for n, j in enumerate(missing):
+    # BLAS keeps one thread throughout: two trials that set and reset it would undo each other.
+    with threadpool_limits(1, "blas"):
+        for i, D in enumerate(trials.sizes):
+            missing = np.flatnonzero(~kept.done[i]).tolist()
+            if len(missing) < trials.trials:
+                tell(f"D = {D}: {trials.trials - len(missing)} trials are there already")
             began = time.perf_counter()
-            kept.put(i, int(j), trial(D, trials.generator(D, int(j))))
-            if n == 0:
-                tell(f"D = {D}: {len(missing)} trials of about {time.perf_counter() - began:.1f} s")
+            work = partial(_one, trials, trial, D)
+            for n, (j, found) in enumerate(in_order(work, missing, at_once)):
+                kept.put(i, j, found)
+                if n == 0:
+                    seconds = time.perf_counter() - began
+                    tell(f"D = {D}: {len(missing)} trials of about {seconds:.1f} s")
     return kept.results
+
+
+def _one(trials: Trials, trial: Trial, D: int, number: int) -> Mapping[str, Any]:
+    return trial(D, trials.generator(D, number))
+
+
+def in_order(
+    work: Callable[[int], Result], numbers: Sequence[int], at_once: int
+) -> Iterator[tuple[int, Result]]:
+    """(number, result) of every piece of work, in their order whatever is finished first; the first
+    one by itself, as it compiles.
+    """
+    alone = len(numbers) if at_once == 1 else 1
+    for number in numbers[:alone]:
+        yield number, work(number)
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        futures = [(number, pool.submit(work, number)) for number in numbers[alone:]]
+        for number, future in futures:
+            yield number, future.result()
+    finally:
+        # What has begun cannot be stopped, and who is interrupted does not wait for it.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def compare_trials(

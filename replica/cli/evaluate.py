@@ -1,9 +1,10 @@
-"""``replica eval``: everything a model defines at given overlaps."""
+"""What ``replica eval`` does."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
@@ -12,20 +13,10 @@ from equations.numerals import real, shown
 from ..errors import InputError
 from ..inputs import assignments
 from ..solve import evaluate
-from .shared import Json, ModelName, Set, parsed
 
 
-def evaluate_at(
-    model: ModelName,
-    at: Annotated[str, typer.Option("--at", help="overlap=value,overlap=value")] = "",
-    settings: Set = None,
-    as_json: Json = False,
-) -> None:
-    """Evaluate everything a model defines at given overlaps, without iterating.
-
-    Example: replica eval slr-bayes --set alpha=1 --set L=4 --set nu=1 --set Delta=0.1 --at
-    q_k=0.3,q_v=0.5
-    """
+def print_values(model: str, at: str, given: Mapping[str, Any], as_json: bool) -> None:
+    """Evaluate and print."""
     overlaps = assignments([p for p in at.split(",") if p], "--at")
     try:
         values = {k: real(v) for k, v in overlaps.items()}
@@ -33,7 +24,7 @@ def evaluate_at(
         raise InputError(
             f"cannot read --at {shown(at)}: write overlap=number,overlap=number"
         ) from None
-    result = evaluate(model, values, **parsed(settings))
+    result = evaluate(model, values, **given)
     if as_json:
         typer.echo(json.dumps(result))
         return

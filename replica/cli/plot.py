@@ -1,44 +1,21 @@
-"""``replica plot``: stored files as a figure."""
+"""What ``replica plot`` does."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ..files import store
 from ..plots.base import check_style, drawn_as, save_figure
 from ..plots.figures import figure_of_all
-from .shared import Force, Json
 
 
-def plot(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="A stored sweep; several of them go on one axis, checks on them as dots."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="PNG, PDF or SVG file.")],
-    y: Annotated[str, typer.Option("-y", "--y", help="Variable to draw.")] = "risk",
-    force: Force = False,
-    style: Annotated[
-        str, typer.Option(help="default, or paper: one column of a two-column paper.")
-    ] = "default",
-    as_json: Json = False,
+def draw_files(
+    files: list[Path], output: Path, y: str, force: bool, style: str, as_json: bool
 ) -> None:
-    """Draw a stored sweep (several on one axis), phase diagram, curve of fixed points, or check.
-
-    Example: replica plot slr.h5 -o slr.png
-
-    Example: replica plot bayes.h5 softmax.h5 linear.h5 -o risks.png
-
-    Example: replica plot slr.h5 check.h5 -o both.png
-
-    Example: replica plot phase.h5 -o phase.pdf --style paper
-    """
+    """Load, draw, write, and say what was written."""
     check_style(style)
     datasets = []
     for file in files:

@@ -7,6 +7,7 @@ interrupted.
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -15,14 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import typer
+from typer.core import TyperCommand
 
 from ..errors import ReplicaError
-from ..files.store import versions
 from ..files.writer import check_target
 from ..inputs import assignments
-from ..jobs.run import JobOptions
+from ..jobs.options import JobOptions
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input"
@@ -59,6 +59,14 @@ Dask = Annotated[
         help="Compute on the workers of this dask scheduler (or scheduler file).",
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        help="Cores of this machine to use [default: all]; the result is the same, bit for bit.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
 Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
 Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
@@ -76,6 +84,8 @@ MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations."
 
 def _print_version(asked: bool) -> None:
     if asked:
+        from ..files.store import versions
+
         typer.echo(" ".join(f"{name} {version}" for name, version in versions().items()))
         raise typer.Exit
 
@@ -90,6 +100,28 @@ def common(
     """Replica-symmetric saddle points: risk curves and phase diagrams."""
 
 
+class _Notices(logging.Handler):
+    """Messages of the package on the error stream (above a progress bar, if there is one)."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"replica: {record.getMessage()}", err=True)
+
+
+class Command(TyperCommand):
+    """A command whose notices are heard on the error stream: not with --quiet, and not if its JSON
+    goes to another program.
+    """
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        to_program = ctx.params.get("as_json") and not sys.stdout.isatty()
+        if not (ctx.params.get("quiet") or to_program):
+            logger = logging.getLogger("replica")
+            logger.setLevel(logging.INFO)
+            if not any(isinstance(handler, _Notices) for handler in logger.handlers):
+                logger.addHandler(_Notices())
+        return super().invoke(ctx)
+
+
 def parsed(settings: list[str] | None) -> dict[str, Any]:
     """The pairs of ``--set``."""
     return dict(assignments(settings or []))
@@ -97,7 +129,12 @@ def parsed(settings: list[str] | None) -> dict[str, Any]:
 
 @contextmanager
 def long_work(
-    output: Path | None, resume: bool, force: bool, dask: str | None, quiet: bool
+    output: Path | None,
+    resume: bool,
+    force: bool,
+    dask: str | None,
+    quiet: bool,
+    jobs: int | None = None,
 ) -> Iterator[JobOptions]:
     """Long work for ``output``; Ctrl-C ends it with one sentence."""
     if output is not None:
@@ -110,6 +147,7 @@ def long_work(
             dask,
             progress=False if quiet else None,
             attrs={"command": command_line()},
+            jobs=jobs,
         )
     except KeyboardInterrupt:
         kept = (
@@ -130,20 +168,8 @@ def command_line() -> str:
     return "replica " + shlex.join(sys.argv[1:])
 
 
-def use_compilation_cache() -> None:
-    """Keep compiled programs under the user's cache folder (the command line only; a library opts
-    in).
-    """
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update(
-        "jax_compilation_cache_dir", str((root / "replica-solver" / "jax").absolute())
-    )
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-
-
 def main() -> None:
     """Entry point: errors become one sentence on stderr and exit code 2."""
-    use_compilation_cache()
     try:
         app()
     except ReplicaError as error:

@@ -1,63 +1,35 @@
-"""``replica solve``: one point from every start."""
+"""What ``replica solve`` does."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from ..files import store
 from ..files.writer import check_target
 from ..solution import Solution
-from ..solve import solve as solve_point
-from ..sweeps.dataset import to_dataset
+from ..solve import solve
 from ..theories import Settings
-from .shared import (
-    Accuracy,
-    Damping,
-    Force,
-    Json,
-    MaxSteps,
-    ModelName,
-    Route,
-    Set,
-    Tol,
-    command_line,
-    parsed,
-)
+from .shared import command_line
 
 
-def solve(
-    model: ModelName,
-    settings: Set = None,
-    as_json: Json = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Also store the branches in this HDF5 file."),
-    ] = None,
-    force: Force = False,
-    tol: Tol = 1e-10,
-    accuracy: Accuracy = None,
-    damping: Damping = 0.0,
-    max_steps: MaxSteps = 100_000,
-    route: Route = "exact",
+def solve_and_print(
+    model: str,
+    given: Mapping[str, Any],
+    how: Mapping[str, Any],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Solve one point from every start.
-
-    Example: replica solve slr-bayes --set alpha=1.4 --set L=4 --set nu=1 --set Delta=1e-4
-
-    Example: replica solve ./my_model.py --set alpha=1.4
-    """
+    """Solve, store if asked, print; exit code 1 if a branch failed."""
     if output is not None:
         check_target(output, force)
-    how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps, route=route)
-    solution = solve_point(model, settings=how, **parsed(settings))
+    solution = solve(model, settings=Settings(**how), **given)
     if output is not None:
-        store.save(output, to_dataset(solution).assign_attrs(command=command_line()), force=force)
+        _store(output, solution, force)
     if as_json:
         typer.echo(json.dumps(solution.to_dict()))
     else:
@@ -69,7 +41,18 @@ def solve(
         raise typer.Exit(1)
 
 
+def _store(output: Path, solution: Solution, force: bool) -> None:
+    # xarray and pandas take longer to import than many a solve.
+    from ..files import store
+    from ..sweeps.dataset import to_dataset
+
+    store.save(output, to_dataset(solution).assign_attrs(command=command_line()), force=force)
+
+
 def _print_solution(solution: Solution) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     branches, first = solution.branches, solution.branches[0]
     fixed = ", ".join(f"{k}={v:g}" for k, v in solution.controls.items())
     table = Table("", *(b.start for b in branches), title=f"{solution.model.name}  {fixed}")

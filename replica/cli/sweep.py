@@ -1,92 +1,61 @@
-"""``replica sweep``: a grid of points into a file."""
+"""What ``replica sweep`` does."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import typer
 
 from ..errors import InputError
 from ..files import info
+from ..jobs.options import JobOptions
 from ..models import built
 from ..sweeps.dataset import failures
 from ..sweeps.optimise import optima
 from ..sweeps.sweep import read_over, swept
 from ..theories import Settings
-from .shared import (
-    Accuracy,
-    Damping,
-    Dask,
-    Force,
-    Json,
-    MaxSteps,
-    ModelName,
-    Quiet,
-    Resume,
-    Set,
-    Tol,
-    long_work,
-    parsed,
-)
 
 
-def sweep(
-    model: ModelName,
-    output: Annotated[Path, typer.Option("-o", "--output", help="HDF5 file to write.")],
-    over: Annotated[
-        list[str], typer.Option("--over", help="name=start:stop:num[:log]. Repeat it.")
-    ],
-    settings: Set = None,
-    warm: Annotated[str | None, typer.Option(help="Control to warm-start along.")] = None,
-    force: Force = False,
-    resume: Resume = False,
-    dask: Dask = None,
-    tol: Tol = 1e-10,
-    accuracy: Accuracy = None,
-    damping: Damping = 0.0,
-    max_steps: MaxSteps = 100_000,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    optimise: Annotated[
-        str | None,
-        typer.Option(
-            help="Controls to choose at each point such that the risk is smallest, as lam_k,lam_v."
-        ),
-    ] = None,
-) -> None:
-    """Solve a model over a grid and store every branch, as they come.
+@dataclass(frozen=True)
+class SweepRequest:
+    """What was asked on the command line."""
 
-    Example: replica sweep slr-bayes --over alpha=0.5:2.5:41 --set L=4 --set nu=1 --set Delta=1e-4
-    -o slr.h5
+    model: str
+    given: dict[str, Any]
+    over: list[str]
+    how: Mapping[str, Any]
+    warm: str | None
+    optimise: str | None
+    as_json: bool
+    quiet: bool
 
-    Example: replica sweep slr-erm --over alpha=1:8:8 --optimise lam_k,lam_v --set L=4 --set nu=1
-    --set Delta=0.1 -o softmax.h5
-    """
-    given = parsed(settings)
-    grids = read_over(built(model, given)[0], over)
-    how = Settings(tol=tol, accuracy=accuracy, damping=damping, max_steps=max_steps)
-    if optimise is not None and warm is not None:
+
+def sweep_to_file(request: SweepRequest, work: JobOptions) -> None:
+    """The sweep, into the file of ``work``; exit code 1 if a point failed."""
+    grids = read_over(built(request.model, request.given)[0], request.over)
+    how = Settings(**request.how)
+    if request.optimise is not None and request.warm is not None:
         raise InputError(
             "the search for the best controls has its own starts: leave --warm or --optimise out"
         )
-    with long_work(output, resume, force, dask, quiet) as work:
-        if optimise is None:
-            dataset = swept(model, grids, given, how, warm, None, work)
-        else:
-            over_these = [name.strip() for name in optimise.split(",")]
-            dataset = optima(model, over_these, None, grids, {}, how, given, work)
+    if request.optimise is None:
+        dataset = swept(request.model, grids, request.given, how, request.warm, None, work)
+    else:
+        names = [name.strip() for name in request.optimise.split(",")]
+        dataset = optima(request.model, names, None, grids, {}, how, request.given, work)
     failed = failures(dataset["status"].values)
-    if as_json:
+    if request.as_json:
         found = {
-            "file": str(output),
+            "file": str(work.file),
             "points": dataset["status"].size,
             "failed": failed,
             "statuses": info.statuses(dataset),
         }
         typer.echo(json.dumps(found))
-    elif not quiet:
-        typer.echo(f"{output}: {dataset['status'].size} points, {failed} failed")
+    elif not request.quiet:
+        typer.echo(f"{work.file}: {dataset['status'].size} points, {failed} failed")
     if failed:
         raise typer.Exit(1)

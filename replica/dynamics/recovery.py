@@ -23,7 +23,6 @@ import numpy as np
 import sympy as sp
 import xarray as xr
 from scipy.optimize import brentq
-from scipy.stats import beta as beta_law
 
 from equations import Model
 from equations.models import subspace as physics
@@ -191,6 +190,8 @@ def sign_probability(d: int, L: int, **controls: Any) -> float:
     """Probability that the flow from a uniform point of the sphere ends at +xi: that rho(0) lies
     above the unstable point, if there is one.
     """
+    from scipy.stats import beta as beta_law  # 0.9 s to import, needed here alone
+
     inside = [
         b.overlaps["rho"]
         for b in solve(MODEL, d=d, L=L, **controls).branches

@@ -190,7 +190,9 @@ def _shown(grid: np.ndarray) -> str:
 
 
 class TrialCheckpoint(Results):
-    """Numbers over (size, trial, ...), and which trials are there; stored if it is ``keeping``."""
+    """Numbers over (size, trial, ...), and which trials are there; stored if it is ``keeping``.
+    ``jobs`` says how many are run at a time, if the user does.
+    """
 
     grids = TRIAL_GRIDS
 
@@ -202,6 +204,7 @@ class TrialCheckpoint(Results):
         self.done = np.zeros((len(sizes), trials), bool)
         self.results: dict[str, np.ndarray] = {}
         self.checkpoint: Checkpoint | None = None
+        self.jobs: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -258,5 +261,5 @@ def keeping(
     kept = TrialCheckpoint(sizes, trials, attrs)
     # The check itself notes the command line, in what it gives to ``finish``.
     with opened(kept, replace(work, attrs={})) as checkpoint:
-        kept.checkpoint = checkpoint
+        kept.checkpoint, kept.jobs = checkpoint, work.jobs
         yield kept

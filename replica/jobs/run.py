@@ -30,6 +30,7 @@ from rich.text import Text
 from equations import Model
 
 from ..errors import StoreError
+from ..notice import computing
 from .checkpoint import Checkpoint, Results, opened
 from .options import JobOptions
 from .workers import connected, distributed_results
@@ -73,7 +74,8 @@ class Batch:
         Takes a result, and says how many of its points failed.
     failed : int
         Points that an earlier run has seen fail.
-    threads : int
+    cores : int or None
+        Occupied by one piece; None: pieces are not to be solved side by side.
     """
 
     solve: PieceSolver
@@ -83,7 +85,7 @@ class Batch:
     pending: list[int]
     put: Callable[[int, Any], int]
     failed: int
-    threads: int = 2
+    cores: int | None = 1
 
     @property
     def points(self) -> int:
@@ -127,18 +129,19 @@ def run_job(job: Job, options: JobOptions) -> xr.Dataset:
         batches = job.batches()
         total = sum(batch.points for batch in batches)
         left = sum(batch.points_left for batch in batches)
-        with progress_bar(options, job.title, total, total - left) as bar:
+        with computing(job.title), progress_bar(options, job.title, total, total - left) as bar:
             bar.failed(sum(batch.failed for batch in batches))
             for batch in batches:
-                _run_batch(batch, client, checkpoint, bar)
+                at_once = 1 if batch.cores is None else options.at_once(batch.cores)
+                _run_batch(batch, client or at_once, checkpoint, bar)
         if job.conclude():
             _write(checkpoint)
         return checkpoint.dataset()
 
 
-def _run_batch(batch: Batch, client: Any, checkpoint: Checkpoint, bar: Bar) -> None:
+def _run_batch(batch: Batch, workers: Any, checkpoint: Checkpoint, bar: Bar) -> None:
     # Closing the stream cancels what has not begun, whatever ends the loop.
-    with _ctrl_c() as pressed, closing(_finished(batch, client, bar.done)) as stream:
+    with _ctrl_c() as pressed, closing(_finished(batch, workers, bar.done)) as stream:
         for i, result in stream:
             failed = batch.put(i, result)
             _write(checkpoint)
@@ -158,23 +161,25 @@ def _write(checkpoint: Checkpoint) -> None:
 # on workers or on threads ------------------------------------------------------------------------
 
 
-def _finished(batch: Batch, client: Any, done: Callable[[int], None]) -> Iterator[tuple[int, Any]]:
-    """(number, result) of every pending piece, as it is finished."""
+def _finished(batch: Batch, workers: Any, done: Callable[[int], None]) -> Iterator[tuple[int, Any]]:
+    """(number, result) of every pending piece, as it is finished; by so many threads, or by the
+    workers of a client.
+    """
     pieces = {i: batch.pieces[i] for i in batch.pending}
-    if client is None:
-        yield from _on_threads(batch, pieces, done)
+    if isinstance(workers, int):
+        yield from _on_threads(batch, pieces, done, workers)
         return
-    for i, result in distributed_results(client, batch.solve, batch.model, batch.name, pieces):
+    for i, result in distributed_results(workers, batch.solve, batch.model, batch.name, pieces):
         done(pieces[i].points)
         yield i, result
 
 
 def _on_threads(
-    batch: Batch, pieces: Mapping[int, Piece], done: Callable[[int], None]
+    batch: Batch, pieces: Mapping[int, Piece], done: Callable[[int], None], at_once: int
 ) -> Iterator[tuple[int, Any]]:
-    # The first piece compiles; the threads then share the program.
-    alone = len(pieces) if batch.threads == 1 else 1
-    pool = ThreadPoolExecutor(batch.threads)
+    # The first piece compiles; the threads then share the program, which lets go of Python's lock.
+    alone = len(pieces) if at_once == 1 else 1
+    pool = ThreadPoolExecutor(at_once)
     try:
         for i in list(pieces)[:alone]:
             yield i, batch.solve(batch.model, pieces[i], done)

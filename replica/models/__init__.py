@@ -11,8 +11,9 @@ from typing import Any
 from equations import MODELS, Model, ModelSpec, Quantity, Source
 
 from ..errors import InputError
-from ..inputs import nearest, number
+from ..inputs import nearest
 from . import own_model
+from .values import number
 
 
 def family(name: str) -> ModelSpec:
@@ -117,6 +118,11 @@ def resolve(
         for n, q in controls.items()
         if n in settings or q.default is not None
     }
+
+
+def name_of(model: str | Model) -> str:
+    """What a model is called by who asks for it: its name, or its file."""
+    return model.name if isinstance(model, Model) else str(model)
 
 
 def control_of(model: Model, name: str) -> Quantity:

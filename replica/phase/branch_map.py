@@ -24,6 +24,7 @@ from ..models import resolve
 from ..sweeps.dataset import waiting
 from ..sweeps.sweep import Grid, prepared
 from ..theories import Settings
+from .roles import UNKNOWN_BRANCH
 
 REFERENCE = "linear"
 """The activation that others are compared with."""
@@ -35,7 +36,6 @@ STABILITY = (
     "unstable: it is above 1",
     "unknown: no branch was found or not computed yet",
 )
-UNKNOWN = -1
 SAME = 1e-7
 """Two points are one if they differ by less than this and their errors."""
 
@@ -231,14 +231,14 @@ def _best(part: xr.Dataset) -> np.ndarray:
     """Index of the branch with the best free energy at each point; -1 where there is none."""
     sign = 1.0 if part.attrs.get("best", "smallest") == "smallest" else -1.0
     energy = np.where(_points(part), sign * part["free_energy"].values, np.inf)
-    return np.where(np.isfinite(energy).any(axis=-1), energy.argmin(axis=-1), UNKNOWN).astype(
-        np.int8
-    )
+    return np.where(
+        np.isfinite(energy).any(axis=-1), energy.argmin(axis=-1), UNKNOWN_BRANCH
+    ).astype(np.int8)
 
 
 def _picked(part: xr.Dataset, name: str, best: np.ndarray) -> np.ndarray:
     """A variable of the best branch; NaN where there is none."""
-    return np.where(best == UNKNOWN, np.nan, _taken(part, name, best))
+    return np.where(best == UNKNOWN_BRANCH, np.nan, _taken(part, name, best))
 
 
 def _status(part: xr.Dataset, best: np.ndarray) -> np.ndarray:
@@ -263,7 +263,7 @@ def distinct(part: xr.Dataset) -> np.ndarray:
             new &= ~(good[..., j] & _same(part, names, i, j))
         count += new
     to_come = waiting(part["status"].values).any(axis=-1)
-    return np.where(to_come, UNKNOWN, count).astype(np.int8)
+    return np.where(to_come, UNKNOWN_BRANCH, count).astype(np.int8)
 
 
 def _same(part: xr.Dataset, names: list[str], i: int, j: int) -> np.ndarray:

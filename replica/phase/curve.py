@@ -15,28 +15,20 @@ from solvers import Status, radius_of
 from solvers.continuation import Knot, correct, trace
 
 from ..lowering.lower import FLOOR, SAFETY, NodeSizes, error_from
+from ..models import name_of
+from ..notice import computing
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
 from .branches import TOL, Standing
+from .roles import BETWEEN, FURTHER, INFORMED, MARGINAL, ROLES, UNINFORMED
 from .thresholds import ACCURACY, NAMES, Search, search
 
-ROLES = (
-    "the uninformed branch",
-    "none: between folds",
-    "the informed branch",
-    "a further branch, between folds of two S shapes",
-)
-UNINFORMED, BETWEEN, INFORMED, FURTHER = range(4)
 STANDING = 33
 """Points on a branch that does not move."""
 FOLD = 1e-6
 """A tangent's component along the control below which a knot is a fold."""
 MET = 1e-3
 """The part that leaves a fold of the informed branch ends this near to a trivial branch."""
-MARGINAL = 1e-5
-"""A spectral radius this near to 1 is a fold or the end of a trivial branch, neither stable nor
-unstable.
-"""
 BENDS = (0.02, 0.06)
 """A point is added between two whose tangents differ by more than this (radians), and once more."""
 Piece = tuple[list[Knot], list[int]]
@@ -81,8 +73,9 @@ def curve(
         curve, perpendicular to it: they are finite at a fold, where an overlap at given control has
         no finite error.
     """
-    found = search(model, control, within, accuracy, nodes, controls)
-    return _tabulated(found, traced(found, filled=True), accuracy)
+    with computing(name_of(model)):
+        found = search(model, control, within, accuracy, nodes, controls)
+        return _tabulated(found, traced(found, filled=True), accuracy)
 
 
 # the points --------------------------------------------------------------------------------------

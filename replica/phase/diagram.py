@@ -16,11 +16,11 @@ from equations import Model
 
 from ..errors import InputError, SolveError
 from ..files.writer import Name
-from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, SinglePoint, run_job
 from ..lowering.lower import NodeSizes
 from ..models import control_of
+from ..models.values import number
 from ..sweeps.dataset import metadata
 from ..theories import theory_of
 from .branch_map import branch_map, default_grid
@@ -45,6 +45,7 @@ def phase_diagram(
     resume: bool = False,
     force: bool = False,
     dask: Any = None,
+    jobs: int | None = None,
     **controls: Any,
 ) -> xr.Dataset:
     """Threshold lines along ``control`` over a second control; for a model that averages over
@@ -55,15 +56,15 @@ def phase_diagram(
     model, control, within, accuracy, nodes : optional but for the model
         As in ``thresholds``. In a map of branches, ``accuracy`` is that of ``Settings``.
     over : dict with one control -> values
-        One column each; columns are independent and run on two threads.
+        One column each; columns are independent.
     tricritical : bool
         Also find where the hard phase closes, between the columns where it does.
     grid : values, optional
         Of the control, for a map of branches (such as that of slr-erm), which is solved point by
         point; by default 16 of them ``within`` 0.5..8. Other models need none.
-    progress, file, resume, force, dask : optional
+    progress, file, resume, force, dask, jobs : optional
         As in ``sweep``: a bar; stored whenever a column is finished, continued, replaced; computed
-        by dask workers.
+        by dask workers, or on so many cores of this machine.
     **controls
         The other controls and the model's options.
 
@@ -82,7 +83,7 @@ def phase_diagram(
         softmax, ``softmax_gain`` (how much lower the risk is than that of linear attention), with
         errors, and all that the sweeps behind it have.
     """
-    options = JobOptions(file, resume, force, dask, progress)
+    options = JobOptions(file, resume, force, dask, progress, jobs=jobs)
     return diagram(
         model, control, over, controls, within, accuracy, nodes, tricritical, options, grid
     )

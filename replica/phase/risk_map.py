@@ -16,7 +16,8 @@ from scipy.ndimage import maximum_filter1d
 from equations import Model
 
 from ..lowering.lower import SAFETY
-from .curve import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED, traced
+from .curve import traced
+from .roles import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED
 from .thresholds import Search, Thresholds
 
 NEARBY = 9

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from equations import Model
 
 from ..errors import InputError
-from ..inputs import nearest, number, printable
+from ..inputs import nearest, printable
 from ..lowering.lower import NodeSizes
 from ..models import built as chosen
-from ..models import control_of, resolve
+from ..models import control_of, name_of, resolve
+from ..models.values import number
+from ..notice import computing
 from ..theories import theory_of
 from ..theories.one_parameter import OneParameter
 from ..theories.saddle_point import MAX_LEVEL
@@ -126,7 +128,8 @@ def thresholds(
     SolveError
         The curve of fixed points could not be followed.
     """
-    return search(model, control, within, accuracy, nodes, controls).thresholds
+    with computing(name_of(model)):
+        return search(model, control, within, accuracy, nodes, controls).thresholds
 
 
 class Search(NamedTuple):

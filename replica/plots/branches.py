@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..phase.branch_map import UNKNOWN
+from ..phase.roles import UNKNOWN_BRANCH
 from .base import (
     COLOURS,
     fill_cells,
@@ -65,7 +65,7 @@ def _regions(panel: Any, data: xr.Dataset, x: np.ndarray, y: np.ndarray) -> list
     """The filled and the hatched cells; what they are, for the legend."""
     count, unstable = data["branches"].values, data["rs"].values == UNSTABLE
     handles = []
-    for code in np.unique(count[count != UNKNOWN]):
+    for code in np.unique(count[count != UNKNOWN_BRANCH]):
         kind = min(int(code), len(COUNT_FILLS) - 1)
         fill = {"facecolor": COUNT_FILLS[kind], "edgecolor": COUNT_FILLS[kind], "linewidth": 0.3}
         handles.append(fill_cells(panel, _cells(x, y, count == code), COUNT_NAMES[kind], **fill))

@@ -11,7 +11,7 @@ import xarray as xr
 
 from ..errors import InputError
 from ..inputs import nearest
-from ..phase.curve import BETWEEN, FURTHER, INFORMED, MARGINAL, UNINFORMED
+from ..phase.roles import BETWEEN, FURTHER, INFORMED, MARGINAL, UNINFORMED
 from .base import COLOURS, GREY, label, legend_above, new_figure, scale_of, scaled
 from .phase import THRESHOLD_LINES
 from .registry import figure

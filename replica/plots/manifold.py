@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from solvers import Status
+from solvers.result import Status
 
 from .base import COLOURS, new_figure
 from .registry import figure

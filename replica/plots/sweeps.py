@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from equations.quantities import quantity
-from solvers import Status
+from solvers.result import Status
 
 from ..errors import InputError
 from ..inputs import nearest

@@ -85,13 +85,17 @@ def memory(alpha: float, L: int, D: int) -> float:
     return 8.0 * (tokens * (D + PER_TOKEN) + PER_COORDINATE * D + BLOCK * D)
 
 
+def free_memory() -> float:
+    """Bytes that are free; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError):
+        return float("inf")
+
+
 def check_memory(alpha: float, L: int, D: int) -> float:
     """``memory``, or an InputError if the machine does not have it."""
-    needed = memory(alpha, L, D)
-    try:
-        free = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError):  # a system that does not say
-        return needed
+    needed, free = memory(alpha, L, D), free_memory()
     if needed > free:
         raise InputError(
             f"one trial at D = {D} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free:"

@@ -26,11 +26,10 @@ from threadpoolctl import threadpool_limits
 
 from . import measure
 from .data import Data
+from .defaults import DAMPING, MAX_STEPS
 from .posterior import Posterior
 
 TOLERANCE = 1e-5
-MAX_STEPS = 500
-DAMPING = 0.3
 
 
 class Settled(enum.Enum):

@@ -18,11 +18,11 @@ from equations import Model
 
 from ..errors import InputError
 from ..files.writer import Name
-from ..inputs import number
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, SinglePoint, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import built, control_of, resolve
+from ..models.values import number
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .dataset import blank, failures, to_dataset, waiting
@@ -42,6 +42,7 @@ def optimise(
     resume: bool = False,
     force: bool = False,
     dask: Any = None,
+    jobs: int | None = None,
     progress: bool | None = None,
     **controls: Any,
 ) -> Optimum | xr.Dataset:
@@ -61,7 +62,7 @@ def optimise(
         Where the search starts; 1 by default.
     settings, **controls
         As in ``solve``.
-    file, resume, force, dask, progress
+    file, resume, force, dask, jobs, progress
         With ``along``, as in ``sweep``.
 
     Returns
@@ -76,7 +77,7 @@ def optimise(
     """
     settings = settings or Settings()
     if along:
-        options = JobOptions(file, resume, force, dask, progress)
+        options = JobOptions(file, resume, force, dask, progress, jobs=jobs)
         return optima(model, over, observable, along, start or {}, settings, controls, options)
     if file is not None:
         raise InputError(
@@ -144,7 +145,7 @@ def _batch(
         pending=np.flatnonzero(waiting(status)).tolist(),
         put=put,
         failed=failures(status),
-        threads=1,
+        cores=theory_of(model).cores_of_a_point,
     )
 
 

@@ -1,6 +1,6 @@
 """Curves and maps: every branch over a grid of controls, inside one compiled program.
 
-The grid is cut into columns, which are solved over two threads or by workers and may be stored as
+The grid is cut into columns, which are solved by threads or by workers and may be stored as
 they come. A warm start follows one axis in the direction in which the branch it starts from cannot
 be left (uninformed: towards more information), so it changes no result.
 """
@@ -21,11 +21,12 @@ from equations.numerals import real, shown, whole
 
 from ..errors import InputError
 from ..files.writer import Name
-from ..inputs import assignments, nearest, number
+from ..inputs import assignments, nearest
 from ..jobs.options import JobOptions
 from ..jobs.run import Batch, Job, run_job
 from ..lowering.node_sizes import NodeSizes
 from ..models import control_of, resolve
+from ..models.values import number
 from ..solve import check, completed
 from ..theories import Settings, theory_of
 from .columns import SweepColumn, columns, solve_column
@@ -75,6 +76,7 @@ def sweep(
     resume: bool = False,
     force: bool = False,
     dask: Any = None,
+    jobs: int | None = None,
     **controls: Any,
 ) -> xr.Dataset:
     """Solve a model over a grid of one or more controls.
@@ -104,6 +106,8 @@ def sweep(
     dask : str or distributed.Client, optional
         Compute on dask workers instead of this process's threads; a scheduler's address or its
         ``.json`` file.
+    jobs : int, optional
+        Cores of this machine to use; all by default. The result is the same, bit for bit.
     **controls
         The controls that are fixed, and the model's options.
 
@@ -115,7 +119,7 @@ def sweep(
         spectral_radius, level and error_<name>. A failed point keeps its status and its last
         iterate.
     """
-    options = JobOptions(file, resume, force, dask, progress)
+    options = JobOptions(file, resume, force, dask, progress, jobs=jobs)
     return swept(model, over, controls, settings or Settings(), warm, nodes, options)
 
 
@@ -177,7 +181,7 @@ class Grid:
             pending=[i for i, c in enumerate(self.columns) if waiting(rows.statuses(c)).any()],
             put=put,
             failed=failures(table["status"].values),
-            threads=2 if theory_of(self.model).batched else 1,
+            cores=theory_of(self.model).cores_of_a_point,
         )
 
 

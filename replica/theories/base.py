@@ -149,6 +149,8 @@ class Theory(ABC):
     """How its phase diagrams are made: "lines" of thresholds, a "map" on a grid, or not at all."""
     batched: ClassVar[bool] = False
     """Whether many lines of points are one compiled program."""
+    cores_of_a_point: ClassVar[int | None] = None
+    """Cores that one piece of a sweep occupies; None: pieces are not solved side by side."""
     entries: ClassVar[str] = "branches"
     """What the JSON object of a solution calls them."""
     objective: ClassVar[tuple[str, str, str]] = ("", "", "")

@@ -24,8 +24,9 @@ from solvers import Box
 
 from ..lowering.lower import SCRAMBLE, Lowered
 from ..lowering.node_sizes import NodeSizes
+from ..precision import CpuOptions
 
-COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
+COMPILER_OPTIONS = CpuOptions(xla_backend_optimization_level=1)
 """Full optimisation compiles 1.5 times as long for code that runs no faster here."""
 Binding = dict[sp.Symbol, jax.Array]
 Values = dict[str, jax.Array]

@@ -22,6 +22,7 @@ from solvers import gram_descent
 from ..errors import InputError
 from ..lowering.lower import Lowered
 from ..lowering.node_sizes import NodeSizes
+from ..precision import CpuOptions
 from .equations import CompiledEquations
 
 SIZES = NodeSizes(gaussian=41, line=121, localised=61, mellin=161)
@@ -30,7 +31,7 @@ LATEST, EDGE = 200.0, 1e2
 """The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to
 diverge.
 """
-OPTIONS = {"xla_backend_optimization_level": 0}
+OPTIONS = CpuOptions(xla_backend_optimization_level=0)
 """Code that is compiled for one point and runs a few thousand times."""
 OBJECTIVE = "objective"
 """Of the values of a model the first one; no observable has this name."""

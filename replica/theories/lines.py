@@ -1,7 +1,7 @@
 """Lines of points: each warm-started along itself, many in one compiled program or point by point.
 
-On a CPU the points are mapped one after the other (``lax.map``): a vmapped loop would make every
-point wait for the slowest.
+On a CPU the points are mapped one after the other: in a batch every point would wait for the
+slowest. On other devices they are a batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from solvers import Status
 
 from ..lowering.node_sizes import NodeSizes
-from ..precision import double_precision
+from ..precision import double_precision, mapped
 from .base import Done, Lines, Point, Settings
 from .equations import COMPILER_OPTIONS
 
@@ -91,7 +91,7 @@ def _line_solver(theory: CompiledPoints, sizes: NodeSizes, settings: Settings, w
         return jax.lax.scan(step, (starts[0], jnp.asarray(False)), (starts, controls))[1]
 
     return jax.jit(
-        lambda starts, controls: jax.lax.map(line, (starts, controls)),
+        lambda starts, controls: mapped(line, (starts, controls)),
         compiler_options=COMPILER_OPTIONS,
     )
 

@@ -60,6 +60,7 @@ class SaddlePoint(Theory):
     record: Quadrature | QuasiMonteCarlo
     diagram: ClassVar[str] = "lines"
     batched: ClassVar[bool] = True
+    cores_of_a_point: ClassVar[int | None] = 1
     Equations: ClassVar[type[CompiledEquations]] = CompiledEquations
 
     def __init__(self, model: Model) -> None:

@@ -59,7 +59,7 @@ class Squares(Job):
 
         points = [SinglePoint({"x": x}) for x in VALUES]
         pending = np.flatnonzero(np.isnan(self.found)).tolist()
-        return [Batch(square, WIGNER, None, points, pending, put, failed=0, threads=1)]
+        return [Batch(square, WIGNER, None, points, pending, put, failed=0, cores=None)]
 
     def conclude(self) -> bool:
         self.total, self.concluded = float(self.found.sum()), self.concluded + 1

@@ -15,7 +15,7 @@ import xarray as xr
 
 import replica
 from replica import InputError, Status
-from replica.phase.curve import BETWEEN, UNINFORMED
+from replica.phase.roles import BETWEEN, UNINFORMED
 from replica.plots import registry
 from replica.plots.base import COLOURS, STYLES, drawn_as, line_look, scale_of
 from replica.plots.figures import figure_of, figure_of_all, plot

@@ -50,7 +50,7 @@ from ..classify import measured, violated
 from ..equations import State
 from ..lines import lines_point_by_point
 from .proximal_map import proximal_map
-from .sample_map import Minima, SampleMap
+from .sample_map import THREADS, Minima, SampleMap
 
 SETS = 8
 FIRST_LEVEL, LAST_LEVEL = 10, 14
@@ -75,6 +75,7 @@ class TrainedPredictor(Theory):
     record: EmpiricalRisk
     error_in_sigmas: ClassVar[float] = 2.0
     diagram: ClassVar[str] = "map"
+    cores_of_a_point: ClassVar[int | None] = THREADS
 
     # the interface -------------------------------------------------------------------------------
 

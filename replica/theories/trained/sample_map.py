@@ -18,10 +18,10 @@ import numpy as np
 from equations import Model
 from solvers.attention.data import Samples
 
-from ...precision import double_precision
+from ...precision import CpuOptions, double_precision
 from .proximal_map import ProximalMap, proximal_map
 
-QUICK = {"xla_backend_optimization_level": 1}
+QUICK = CpuOptions(xla_backend_optimization_level=1)
 """For what runs a few times per solve: it compiles faster and runs no slower."""
 THREADS = 2
 """Pieces at a time: XLA runs the loops of a minimisation on one core."""
