@@ -12,6 +12,7 @@ from rich.table import Table
 
 from .errors import InputError
 from .files import store
+from .notice import logger
 from .plots.base import COLOURS, STYLES, new_figure, save_figure
 from .plots.sweeps import best_branch, hard_phase, shade_hard, valid
 from .sweeps.sweep import sweep
@@ -21,6 +22,7 @@ SPIKES = np.linspace(0.25, 16.0, 22)
 RATIOS = np.concatenate(
     [np.linspace(0.4, 1.1, 8), np.linspace(1.15, 1.71, 29), np.linspace(1.8, 2.8, 8)]
 )
+PARTS = len(POPULATION) + 1
 SETTING = {"L": 4, "nu": 1, "Delta": 1e-4}
 
 
@@ -32,6 +34,7 @@ def write_demo(folder: Path, command: str, *, quiet: bool = False) -> tuple[Path
         raise InputError(f"{folder} is not a folder: choose another with --folder")
     folder.mkdir(parents=True, exist_ok=True)
     population = population_risks(SPIKES, L=4, Delta=SETTING["Delta"])
+    logger.info("%d of %d: Bayes risk against alpha", PARTS, PARTS)
     bayes = sweep("slr-bayes", over={"alpha": RATIOS}, **SETTING)
     file, picture = folder / "demo.h5", folder / "demo.png"
     store.save(file, joined(population, bayes).assign_attrs(command=command), force=True)
@@ -46,7 +49,8 @@ def write_demo(folder: Path, command: str, *, quiet: bool = False) -> tuple[Path
 def population_risks(spikes: np.ndarray, **controls: Any) -> xr.Dataset:
     """Optimal population risk of each activation against nu (the best start at each point)."""
     best = []
-    for activation in POPULATION:
+    for number, activation in enumerate(POPULATION, 1):
+        logger.info("%d of %d: population risk of %s against nu", number, PARTS, activation)
         result = sweep("slr-population", over={"nu": spikes}, activation=activation, **controls)
         best.append(
             valid(result, "excess_risk")

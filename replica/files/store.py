@@ -237,9 +237,10 @@ def _read_v1(file: h5py.File) -> xr.Dataset:
 def _read_variable(stored: Any) -> xr.Variable:
     metadata = json.loads(stored.attrs[_METADATA], object_hook=_decode)
     values = stored.asstr()[()] if h5py.check_string_dtype(stored.dtype) else stored[()]
-    return xr.Variable(
-        metadata["dims"], np.asarray(values, dtype=metadata["dtype"]), metadata["attrs"]
-    )
+    array = np.asarray(values, dtype=metadata["dtype"])
+    # The fast path takes an array as it is. The other one asks whether it is one of dask's, for
+    # which xarray imports dask, if that is installed: longer than all the rest of reading a file.
+    return xr.Variable(metadata["dims"], array, metadata["attrs"], fastpath=True)
 
 
 _READERS: dict[int, Callable[[h5py.File], xr.Dataset]] = {1: _read_v1}
