@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..files import export, info
-from .shared import Force, Json
+from .shared import Force, Json, say
 
 
 def describe(file: Path, as_json: Json = False) -> None:
@@ -18,7 +18,7 @@ def describe(file: Path, as_json: Json = False) -> None:
     Example: replica info slr.h5
     """
     found = info.describe(file)
-    typer.echo(json.dumps(found) if as_json else info.text(found))
+    say(json.dumps(found) if as_json else info.text(found))
 
 
 def export_csv(
@@ -40,4 +40,4 @@ def export_csv(
     Example: replica export slr.h5 -o slr.csv
     """
     written = [str(name) for name in export.to_csv(file, output, force=force)]
-    typer.echo(json.dumps({"files": written}) if as_json else "\n".join(written))
+    say(json.dumps({"files": written}) if as_json else "\n".join(written))

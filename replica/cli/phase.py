@@ -27,7 +27,7 @@ from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
 from .boundary import NEEDS_FILE, print_boundary, store_boundaries
-from .shared import Dask, Force, Json, ModelName, Quiet, Resume, Set, long_work, parsed
+from .shared import Dask, Force, Json, ModelName, Quiet, Resume, Set, long_work, parsed, say
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _store_diagram(
             " failed"
         )
     for where, reason in why.items():
-        typer.echo(f"replica: {where}: {reason}", err=True)
+        say(f"replica: {where}: {reason}", err=True)
     if failed:
         raise typer.Exit(1)
 

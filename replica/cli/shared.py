@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import Annotated, Any
 import jax
 import typer
 
-from ..errors import ReplicaError
+from ..errors import ReplicaError, ReplicaWarning, readable
 from ..files.store import versions
-from ..files.writer import check_target
+from ..files.writer import UNWRITABLE, check_target, reason
 from ..inputs import assignments
+from ..jobs.checkpoint import unfinished
 from ..jobs.run import JobOptions
 
 EXIT_CODES = (
@@ -102,6 +104,7 @@ def long_work(
     """Long work for ``output``; Ctrl-C ends it with one sentence."""
     if output is not None:
         check_target(output, force=True)
+    replaces = output is not None and force and output.exists()
     try:
         yield JobOptions(
             output,
@@ -112,17 +115,28 @@ def long_work(
             attrs={"command": command_line()},
         )
     except KeyboardInterrupt:
-        kept = (
-            f", {output} keeps what was finished: continue with --resume"
-            if output is not None and output.exists()
-            else ""
-        )
+        kept = _kept(output, replaces)
         typer.echo(f"replica: interrupted{kept}", err=True)
         sys.stdout.flush()
         sys.stderr.flush()
         # The threads are inside compiled programs, which cannot be stopped and which Python would
         # wait for.
         os._exit(130)
+
+
+def _kept(output: Path | None, replaces: bool) -> str:
+    """What an interrupted run leaves, as the end of a sentence."""
+    if output is None or not output.exists():
+        return ""
+    if not replaces:
+        return f", {output} keeps what was finished: continue with --resume"
+    partial = unfinished(output)
+    if not partial.exists():
+        return f", {output} is as it was"
+    return (
+        f", {output} is as it was and {partial} keeps what was finished: continue that with"
+        " --resume, without --force"
+    )
 
 
 def command_line() -> str:
@@ -141,11 +155,38 @@ def use_compilation_cache() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print text that may hold words of a file: nothing in it is obeyed by the terminal."""
+    typer.echo(readable(text), err=err)
+
+
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    """One line for a warning of this package, as for its errors; others as Python shows them."""
+    if issubclass(category, ReplicaWarning):
+        say(f"replica: {message}", err=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *where[:2]))
+
+
+def _output_failed(error: OSError) -> None:
+    """Say that standard output cannot be written, and give the rest of it to nobody."""
+    say(f"replica: the output was not written, {reason(error)}: send it elsewhere", err=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Entry point: errors become one sentence on stderr and exit code 2."""
     use_compilation_cache()
-    try:
-        app()
-    except ReplicaError as error:
-        typer.echo(f"replica: {error}", err=True)
-        sys.exit(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ReplicaWarning)
+        warnings.showwarning = _show_warning
+        try:
+            app()
+        except ReplicaError as error:
+            say(f"replica: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            if error.filename is not None or error.errno not in UNWRITABLE:
+                raise
+            _output_failed(error)
+            sys.exit(2)
