@@ -7,11 +7,14 @@ from contextlib import contextmanager
 
 import jax
 
+from .process import check_process
+
 
 @contextmanager
 def double_precision() -> Iterator[None]:
     """The one place where float64 is switched on (per thread); the caller's JAX configuration is
     left as it was.
     """
+    check_process()
     with jax.enable_x64(True):
         yield

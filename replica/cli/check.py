@@ -18,6 +18,7 @@ from ..check import EXPERIMENTS, Asked, Report
 from ..check.base import Flag, all_flags, flags_of, perform_experiment
 from ..errors import SolveError
 from ..jobs.run import JobOptions
+from .numerals import PARSERS
 from .shared import Force, Json, Resume, Set, long_work, parsed
 
 PANEL = "Options of the experiments"
@@ -49,7 +50,11 @@ def experiment_options() -> list[Any]:
     for by_key in found.values():
         flag = next(iter(by_key.values()))
         words = typer.Option(
-            _declared(flag), help=explained(by_key), show_default=False, rich_help_panel=PANEL
+            _declared(flag),
+            parser=PARSERS.get(flag.type),
+            help=explained(by_key),
+            show_default=False,
+            rich_help_panel=PANEL,
         )
         # None says that the flag was not given, so that every experiment takes its own default.
         hints[flag.field] = Annotated[flag.type | None, words]

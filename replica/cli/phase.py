@@ -27,6 +27,7 @@ from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
 from .boundary import NEEDS_FILE, print_boundary, store_boundaries
+from .numerals import NUMBER
 from .shared import Dask, Force, Json, ModelName, Quiet, Resume, Set, long_work, parsed, say
 
 
@@ -66,7 +67,8 @@ def phase(
     accuracy: Annotated[
         float | None,
         typer.Option(
-            help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's]."
+            parser=NUMBER,
+            help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's].",
         ),
     ] = None,
     grid: Annotated[

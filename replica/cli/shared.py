@@ -25,6 +25,7 @@ from ..files.writer import UNWRITABLE, check_target, reason
 from ..inputs import assignments
 from ..jobs.checkpoint import unfinished
 from ..jobs.run import JobOptions
+from .numerals import NUMBER, WHOLE
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input"
@@ -62,18 +63,21 @@ Dask = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
-Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
-Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
+Damping = Annotated[
+    float, typer.Option(parser=NUMBER, help="Weight on the old iterate, 0 <= damping < 1.")
+]
+Tol = Annotated[float, typer.Option(parser=NUMBER, help="On the undamped residual.")]
 Accuracy = Annotated[
     float | None,
     typer.Option(
-        help="Largest error of an overlap that is called resolved [default: the model's]."
+        parser=NUMBER,
+        help="Largest error of an overlap that is called resolved [default: the model's].",
     ),
 ]
 Route = Annotated[
     str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")
 ]
-MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
+MaxSteps = Annotated[int, typer.Option(parser=WHOLE, help="Largest number of map evaluations.")]
 
 
 def _print_version(asked: bool) -> None:
