@@ -11,6 +11,7 @@ import jax
 
 from .errors import InputError
 from .kept import keep_programs
+from .process import check_process
 
 
 @contextmanager
@@ -18,6 +19,7 @@ def double_precision() -> Iterator[None]:
     """The one place where float64 is switched on (per thread); the caller's JAX configuration is
     left as it was. Before the first program is compiled, JAX is told where to keep it.
     """
+    check_process()
     on_cpu()  # says in a sentence if the device is not there
     keep_programs()
     with jax.enable_x64(True):

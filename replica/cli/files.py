@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import typer
+from .shared import say
 
 
 def print_description(file: Path, as_json: bool) -> None:
@@ -13,7 +13,7 @@ def print_description(file: Path, as_json: bool) -> None:
     from ..files import info
 
     found = info.describe(file)
-    typer.echo(json.dumps(found) if as_json else info.text(found))
+    say(json.dumps(found) if as_json else info.text(found))
 
 
 def export_tables(file: Path, output: Path, force: bool, as_json: bool) -> None:
@@ -21,4 +21,4 @@ def export_tables(file: Path, output: Path, force: bool, as_json: bool) -> None:
     from ..files import export
 
     written = [str(name) for name in export.to_csv(file, output, force=force)]
-    typer.echo(json.dumps({"files": written}) if as_json else "\n".join(written))
+    say(json.dumps({"files": written}) if as_json else "\n".join(written))

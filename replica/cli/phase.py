@@ -26,6 +26,7 @@ from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
 from .boundary import NEEDS_FILE, print_boundary, store_boundaries
+from .shared import say
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _store_diagram(
             " failed"
         )
     for where, reason in why.items():
-        typer.echo(f"replica: {where}: {reason}", err=True)
+        say(f"replica: {where}: {reason}", err=True)
     if failed:
         raise typer.Exit(1)
 

@@ -11,6 +11,7 @@ import logging
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ..errors import ReplicaError
-from ..files.writer import check_target
+from ..errors import ReplicaError, ReplicaWarning, readable
+from ..files.writer import UNWRITABLE, check_target, reason
 from ..inputs import assignments
 from ..jobs.options import JobOptions
+from .numerals import NUMBER, WHOLE
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a point failed (its status says why) or a check disagrees; 2 bad input"
@@ -68,18 +70,21 @@ Jobs = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no summary.")]
-Damping = Annotated[float, typer.Option(help="Weight on the old iterate, 0 <= damping < 1.")]
-Tol = Annotated[float, typer.Option(help="On the undamped residual.")]
+Damping = Annotated[
+    float, typer.Option(parser=NUMBER, help="Weight on the old iterate, 0 <= damping < 1.")
+]
+Tol = Annotated[float, typer.Option(parser=NUMBER, help="On the undamped residual.")]
 Accuracy = Annotated[
     float | None,
     typer.Option(
-        help="Largest error of an overlap that is called resolved [default: the model's]."
+        parser=NUMBER,
+        help="Largest error of an overlap that is called resolved [default: the model's].",
     ),
 ]
 Route = Annotated[
     str, typer.Option(help="exact, or sampled (quasi-Monte Carlo with explicit tokens).")
 ]
-MaxSteps = Annotated[int, typer.Option(help="Largest number of map evaluations.")]
+MaxSteps = Annotated[int, typer.Option(parser=WHOLE, help="Largest number of map evaluations.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -104,7 +109,7 @@ class _Notices(logging.Handler):
     """Messages of the package on the error stream (above a progress bar, if there is one)."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(f"replica: {record.getMessage()}", err=True)
+        say(f"replica: {record.getMessage()}", err=True)
 
 
 class Command(TyperCommand):
@@ -139,6 +144,7 @@ def long_work(
     """Long work for ``output``; Ctrl-C ends it with one sentence."""
     if output is not None:
         check_target(output, force=True)
+    replaces = output is not None and force and output.exists()
     try:
         yield JobOptions(
             output,
@@ -150,11 +156,7 @@ def long_work(
             jobs=jobs,
         )
     except KeyboardInterrupt:
-        kept = (
-            f", {output} keeps what was finished: continue with --resume"
-            if output is not None and output.exists()
-            else ""
-        )
+        kept = _kept(output, replaces)
         typer.echo(f"replica: interrupted{kept}", err=True)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -163,15 +165,59 @@ def long_work(
         os._exit(130)
 
 
+def _kept(output: Path | None, replaces: bool) -> str:
+    """What an interrupted run leaves, as the end of a sentence."""
+    if output is None or not output.exists():
+        return ""
+    if not replaces:
+        return f", {output} keeps what was finished: continue with --resume"
+    from ..jobs.checkpoint import unfinished  # start-up time
+
+    partial = unfinished(output)
+    if not partial.exists():
+        return f", {output} is as it was"
+    return (
+        f", {output} is as it was and {partial} keeps what was finished: continue that with"
+        " --resume, without --force"
+    )
+
+
 def command_line() -> str:
     """What was typed, as a line for a shell."""
     return "replica " + shlex.join(sys.argv[1:])
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print text that may hold words of a file: nothing in it is obeyed by the terminal."""
+    typer.echo(readable(text), err=err)
+
+
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    """One line for a warning of this package, as for its errors; others as Python shows them."""
+    if issubclass(category, ReplicaWarning):
+        say(f"replica: {message}", err=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *where[:2]))
+
+
+def _output_failed(error: OSError) -> None:
+    """Say that standard output cannot be written, and give the rest of it to nobody."""
+    say(f"replica: the output was not written, {reason(error)}: send it elsewhere", err=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Entry point: errors become one sentence on stderr and exit code 2."""
-    try:
-        app()
-    except ReplicaError as error:
-        typer.echo(f"replica: {error}", err=True)
-        sys.exit(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ReplicaWarning)
+        warnings.showwarning = _show_warning
+        try:
+            app()
+        except ReplicaError as error:
+            say(f"replica: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            if error.filename is not None or error.errno not in UNWRITABLE:
+                raise
+            _output_failed(error)
+            sys.exit(2)

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from ..errors import InputError
-from . import store, writer
+from . import schema, store, writer
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
@@ -43,13 +43,13 @@ def _table(dataset: xr.Dataset, dims: tuple[str, ...], names: list[str]) -> pd.D
     else:
         frame = pd.DataFrame({name: [part[name].item()] for name in names})
     for name in names:
-        if (meanings := part[name].attrs.get("flag_meanings")) is not None:
+        if meanings := schema.meanings(part[name]):
             frame.insert(
                 int(frame.columns.get_loc(name)) + 1,
                 f"{name}_message",
                 [_meaning(meanings, code) for code in frame[name]],
             )
-    fixed = {k: v for k, v in dataset.attrs.get("controls", {}).items() if k not in frame}
+    fixed = {k: v for k, v in (dataset.attrs.get("controls") or {}).items() if k not in frame}
     for place, (name, value) in enumerate(fixed.items()):
         frame.insert(len(dims) + place, name, value)
     return frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..inputs import printable
-from . import store
+from . import reading, schema
 
 NO_COMMAND = "made from Python, which leaves no command"
 
@@ -22,11 +22,14 @@ def describe(path: Path) -> dict[str, Any]:
     -------
     dict
         file, kind, model, title, command (the exact shell command, None if made from Python),
-        complete, created, versions, options, controls, settings, axes (name -> values), statuses
-        (sentence -> number of points), variables (name -> dims, range, ...).
+        complete, created, digests (how far the file is known to be what was written), versions,
+        options, controls, settings, axes (name -> values), statuses (sentence -> number of points),
+        variables (name -> dims, range, ...).
     """
-    dataset = store.load(path)
-    known = dataset.attrs
+    stored = reading.read(path)
+    reading.check_whole(path, stored)
+    dataset = stored.dataset
+    known = {name: value for name, value in dataset.attrs.items() if value is not None}
     return {
         "file": str(path),
         "kind": known.get("kind") or ("sweep" if set(dataset.dims) - {"branch"} else "solution"),
@@ -35,10 +38,11 @@ def describe(path: Path) -> dict[str, Any]:
         "command": known.get("command"),
         "complete": bool(known.get("complete", True)),
         "created": known.get("created"),
+        "digests": stored.integrity,
         "versions": dict(known.get("versions", {})),
-        "options": dict(known.get("options", {})),
-        "controls": printable(known.get("controls", {})),
-        "settings": dict(known.get("settings", {})),
+        "options": _for_json(known.get("options", {})),
+        "controls": _for_json(known.get("controls", {})),
+        "settings": _for_json(known.get("settings", {})),
         "axes": {
             str(name): _axis_values(dataset[name].values)
             for name in dataset.dims
@@ -53,17 +57,29 @@ def statuses(dataset: xr.Dataset) -> dict[str, int]:
     """How many points ended in which way."""
     if "status" not in dataset:
         return {}
-    meanings = dataset["status"].attrs.get("flag_meanings", [])
+    meanings = schema.meanings(dataset["status"])
     codes, counts = np.unique(dataset["status"].values, return_counts=True)
-    return {
-        meanings[int(code)] if 0 <= code < len(meanings) else f"status {code}": int(n)
-        for code, n in zip(codes, counts, strict=True)
-    }
+    found = {}
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        known = isinstance(code, int) and 0 <= code < len(meanings)
+        found[meanings[code] if known else f"status {code}"] = count
+    return found
 
 
 def _axis_values(values: np.ndarray) -> list[Any]:
-    """Values of an axis for JSON, which has no inf."""
-    return [v if not isinstance(v, float) or np.isfinite(v) else str(v) for v in values.tolist()]
+    """Values of an axis for JSON."""
+    return [_for_json(value) for value in np.ravel(values).tolist()]
+
+
+def _for_json(value: Any) -> Any:
+    """The same with inf as a word, which JSON does not have, and arrays as lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(k): _for_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _variable(dataset: xr.Dataset, name: str) -> dict[str, Any]:
@@ -100,6 +116,7 @@ def text(found: Mapping[str, Any]) -> str:
         ("options", _pairs(found["options"])),
         ("controls", _pairs(found["controls"])),
         ("settings", _pairs(found["settings"])),
+        ("digests", found["digests"]),
         *((f"axis {name}", _axis(values)) for name, values in found["axes"].items()),
         *(("status", f"{count} x {sentence}") for sentence, count in found["statuses"].items()),
     ]
@@ -112,7 +129,8 @@ def text(found: Mapping[str, Any]) -> str:
 
 def _pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(
-        f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {v}" for k, v in values.items()
+        f"{k} = {v:g}" if isinstance(v, float) else f"{k} = {str(v)[:200]}"
+        for k, v in values.items()
     )
 
 

@@ -1,22 +1,20 @@
-"""Files: a labelled dataset to HDF5 and back, without loss. The only module that imports h5py; how
-bytes reach the disk is in writer.py.
+"""Files: a labelled dataset to HDF5 and back, without loss. How bytes reach the disk is in
+writer.py, what a file may hold and how it is read in reading.py.
 
-Schema 1: one HDF5 dataset per variable; controls and ``branch`` are dimension scales, so that
+Schema 2: one HDF5 dataset per variable; controls and ``branch`` are dimension scales, so that
 netCDF-4 readers see named coordinates. The attribute ``metadata_json``, on the root and on each
 variable, holds what HDF5 cannot (None, bool, tuple, dict, ...); plain attributes repeat the
-readable part for other programs, ``load`` ignores them.
+readable part for other programs. The root attribute ``digests_json`` holds a digest of each of
+these texts and of each variable's values. Schema 1 has none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import json
-import math
-import os
 import platform
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,12 @@ import numpy as np
 import xarray as xr
 
 from ..errors import StoreError
-from .writer import Name, check_target, check_unlocked, reason, write_bytes
+from . import digest, reading, schema, seal
+from .layout import DIGESTS, METADATA, plain_of_root, plain_of_variable
+from .limits import LARGEST
+from .metadata import encoded
+from .writer import Name, check_target, check_unlocked, write_bytes
 
-FORMAT, SCHEMA = "replica-solver", 1
-_METADATA = "metadata_json"
-_READABLE = ("latex", "units", "long_name", "description", "flag_meanings", "model", "command")
 _PACKAGES = ("replica-solver", "numpy", "jax", "sympy", "h5py", "scipy")
 _NO_VARIABLE = (  # the wording is part of netCDF-4
     "This is a netCDF dimension but not a netCDF variable. {:10d}"
@@ -65,44 +64,70 @@ def save(path: Name, dataset: xr.Dataset, *, force: bool = False) -> Path:
     return rewrite(path, dataset, force=force)
 
 
-def rewrite(path: Name, dataset: xr.Dataset, *, force: bool = True) -> Path:
-    """As ``save``, by who holds the lock on ``path``."""
-    write_bytes(path, _image(dataset), force)
+def rewrite(
+    path: Name, dataset: xr.Dataset, *, force: bool = True, grid: Sequence[str] = ()
+) -> Path:
+    """As ``save``, by who holds the lock on ``path``; ``grid`` are the dimensions whose points are
+    computed one by one, and can be again.
+    """
+    write_bytes(path, _image(dataset, grid), force)
     return Path(path)
 
 
-def _image(dataset: xr.Dataset) -> bytes:
+def _image(dataset: xr.Dataset, grid: Sequence[str]) -> bytes:
     """The bytes of the file. Built in memory, so that a full disk is met by Python and never inside
     HDF5.
     """
     part = "dataset"
     with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
         try:
-            _put_root(file, dataset)
+            schema.check(dataset)
+            if dataset.nbytes > LARGEST:
+                raise ValueError(f"it is larger than {LARGEST} bytes: store it in parts")
+            digests: dict[str, Any] = {"root": _put_root(file, dataset), "variables": {}}
             # Dimensions first: the other variables are attached to them.
             for name in [
                 *dataset.sizes,
                 *(name for name in dataset.variables if name not in dataset.sizes),
             ]:
                 part = f"variable {name}"
-                _put_variable(file, name, dataset)
+                of_this = _put_variable(file, name, dataset)
+                if of_this is not None:
+                    digests["variables"][name] = of_this
+            part = "dataset"
+            there = bool(grid) and set(grid) <= set(dataset.sizes)
+            points = digest.of_points(dataset, grid) if there else []
+            digests["points"] = {"dims": list(grid), "digests": points}
+            file.attrs[DIGESTS] = encoded(digests)
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(f"the {part} cannot be stored: {error}") from error
         file.flush()  # the image is garbage without
-        return file.id.get_file_image()
+        return seal.sealed(file.id.get_file_image(), map(_place, file.values()))
 
 
-def _put_root(file: h5py.File, dataset: xr.Dataset) -> None:
-    file.attrs["format"], file.attrs["schema_version"] = FORMAT, SCHEMA
-    file.attrs["python_version"] = platform.python_version()
+def _place(stored: h5py.Dataset) -> seal.Range:
+    """Where the values of a variable stand; nowhere if they are texts, which are references."""
+    offset = stored.id.get_offset()
+    if offset is None or h5py.check_string_dtype(stored.dtype):
+        return 0, 0
+    return offset, stored.id.get_storage_size()
+
+
+def _put_root(file: h5py.File, dataset: xr.Dataset) -> str:
+    """Write the attributes of the file; returns their digest."""
+    plain = {"python_version": platform.python_version()}
     for package, version in versions().items():
-        file.attrs[f"{package.replace('-', '_')}_version"] = version
+        plain[f"{package.replace('-', '_')}_version"] = version
     # netCDF convention for coordinates that are not dimensions
     if others := " ".join(str(name) for name in dataset.coords if name not in dataset.sizes):
-        file.attrs["coordinates"] = others
-    _put_attributes(
-        file, dataset.attrs, variables=list(dataset.variables), coords=list(dataset.coords)
-    )
+        plain["coordinates"] = others
+    metadata = {
+        "attrs": dataset.attrs,
+        "variables": list(dataset.variables),
+        "coords": list(dataset.coords),
+        "plain": plain,
+    }
+    return _put_attributes(file, metadata, plain_of_root(metadata))
 
 
 def versions() -> dict[str, str]:
@@ -126,13 +151,16 @@ def _installed() -> dict[str, str]:
     return found
 
 
-def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
+def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> tuple[str, str] | None:
+    """Write a variable; returns the digests of its attributes and of its values (None for an axis
+    without values).
+    """
     if not isinstance(name, str) or name in ("", ".") or "/" in name or "\0" in name:
         raise ValueError("its name must be text without '/': rename it")
     if name not in dataset.variables:
-        return file.create_dataset(name, data=np.zeros(dataset.sizes[name])).make_scale(
-            _NO_VARIABLE.format(dataset.sizes[name])
-        )
+        axis = file.create_dataset(name, data=np.zeros(dataset.sizes[name]))
+        axis.make_scale(_NO_VARIABLE.format(dataset.sizes[name]))
+        return None
     variable = dataset.variables[name]
     values = np.asarray(variable.values)
     kind, dtype = values.dtype.kind, values.dtype.str
@@ -144,23 +172,23 @@ def _put_variable(file: h5py.File, name: Any, dataset: xr.Dataset) -> None:
     stored = file.create_dataset(
         name, data=data, dtype=h5py.string_dtype() if kind == "U" else None
     )
-    if kind == "b":
-        stored.attrs["dtype"] = "bool"  # xarray's convention; HDF5 has no bool
     for axis, dim in enumerate(variable.dims):
         if dim == name:
             stored.make_scale(name)
         else:
             stored.dims[axis].attach_scale(file[dim])
-    _put_attributes(stored, variable.attrs, dims=list(variable.dims), dtype=dtype)
+    metadata = {"attrs": variable.attrs, "dims": list(variable.dims), "dtype": dtype}
+    of_attributes = _put_attributes(stored, metadata, plain_of_variable(variable))
+    return of_attributes, digest.of_values(values)
 
 
-def _put_attributes(stored: Any, attrs: Mapping[Any, Any], **metadata: Any) -> None:
-    stored.attrs[_METADATA] = encoded({"attrs": attrs, **metadata})
-    for name in _READABLE:
-        if (value := attrs.get(name)) is not None:  # always text: netCDF readers fail on bools
-            text = str(value) if isinstance(value, str) else json.dumps(_encode(value))
-            # HDF5 text is UTF-8 without NUL; where this loses something, the JSON has the original.
-            stored.attrs[name] = text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+def _put_attributes(stored: Any, metadata: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
+    """Write attributes, the plain ones for other programs; returns the digest of the metadata."""
+    text = encoded(metadata)
+    stored.attrs[METADATA] = text
+    for name, value in plain.items():
+        stored.attrs[name] = value
+    return digest.of_text(text)
 
 
 def load(path: Name) -> xr.Dataset:
@@ -169,127 +197,20 @@ def load(path: Name) -> xr.Dataset:
     Parameters
     ----------
     path : path
-        A file of this package, of any schema version up to its own.
+        A file of this package, of any schema version up to its own; also one that xarray, h5netcdf
+        or h5repack has saved again.
 
     Returns
     -------
     xarray.Dataset
-        Equal to what was saved, attributes included.
+        Equal to what was saved, attributes included. Its ``to_netcdf`` writes a file that ``load``
+        reads.
 
     Raises
     ------
     StoreError
-        It says why the file cannot be read, and what to do.
+        It says why the file cannot be read, or what in it is damaged, and what to do.
     """
-    try:
-        with open(path, "rb") as stream:
-            if stream.read(8) != b"\x89HDF\r\n\x1a\n":
-                raise StoreError(
-                    f"{path} is not an HDF5 file (or its beginning is lost): give a file written by"
-                    " replica-solver"
-                )
-        with h5py.File(path, "r") as file:
-            return _READERS[_schema(path, file)](file)
-    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} {_unreadable(path, error)}") from error
-
-
-def _unreadable(path: Name, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return "does not exist: check the name and the folder"
-    if os.path.isdir(path):
-        return "is a folder: give the name of a file in it"
-    if (
-        isinstance(error, BlockingIOError)
-        or "unable to lock file" in str(error)
-        or "already open" in str(error)
-    ):
-        return (
-            "is locked, another program (such as a notebook) has it open for writing: close it"
-            " there and try again"
-        )
-    if isinstance(error, PermissionError):
-        return "may not be read, permission denied: ask its owner, or change its mode with chmod"
-    return f"is truncated or damaged: restore a copy or compute it again ({reason(error)})"
-
-
-def _schema(path: Name, file: h5py.File) -> int:
-    if str(file.attrs.get("format")) != FORMAT:
-        raise StoreError(
-            f"{path} is an HDF5 file that replica-solver did not write: open it with the program"
-            " that did"
-        )
-    schema = int(str(file.attrs["schema_version"]))
-    if schema > max(_READERS):
-        raise StoreError(
-            f"{path} was written with schema {schema}, this version reads up to {max(_READERS)}:"
-            " update replica-solver"
-        )
-    return schema
-
-
-def _read_v1(file: h5py.File) -> xr.Dataset:
-    metadata = json.loads(str(file.attrs[_METADATA]), object_hook=_decode)
-    variables = {name: _read_variable(file[name]) for name in metadata["variables"]}
-    return xr.Dataset(variables, attrs=metadata["attrs"]).set_coords(metadata["coords"])
-
-
-def _read_variable(stored: Any) -> xr.Variable:
-    metadata = json.loads(stored.attrs[_METADATA], object_hook=_decode)
-    values = stored.asstr()[()] if h5py.check_string_dtype(stored.dtype) else stored[()]
-    array = np.asarray(values, dtype=metadata["dtype"])
-    # The fast path takes an array as it is. The other one asks whether it is one of dask's, for
-    # which xarray imports dask, if that is installed: longer than all the rest of reading a file.
-    return xr.Variable(metadata["dims"], array, metadata["attrs"], fastpath=True)
-
-
-_READERS: dict[int, Callable[[h5py.File], xr.Dataset]] = {1: _read_v1}
-
-
-def encoded(value: Any) -> str:
-    """Metadata as the text that is stored: equal texts are equal values, also for NaN
-    and arrays.
-    """
-    return json.dumps(_encode(value), allow_nan=False)
-
-
-def _encode(value: Any) -> Any:
-    """To JSON; what JSON has no word for becomes an object whose one key starts with $."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": str(float(value))}
-    if isinstance(value, list | tuple):
-        items = [_encode(v) for v in value]
-        return items if isinstance(value, list) else {"$tuple": items}
-    if isinstance(value, Mapping):
-        pairs = [[_encode(k), _encode(v)] for k, v in value.items()]
-        plain = all(isinstance(k, str) and not k.startswith("$") for k, _ in pairs)
-        return dict(pairs) if plain else {"$dict": pairs}
-    array = np.asarray(value)  # of numpy or jax; of anything else an object
-    if (
-        not hasattr(value, "__array__")
-        or array.dtype.kind not in "biufUO"
-        or array.dtype.char == "g"
-    ):
-        raise TypeError(
-            f"no encoding for {value!r} ({type(value).__name__}): use real numbers, text, lists,"
-            " tuples, dicts or arrays"
-        )
-    return {"$array": [array.dtype.str, array.shape, [_encode(v) for v in array.ravel().tolist()]]}
-
-
-def _decode(content: dict[str, Any]) -> Any:
-    """Hook of ``json.loads``, called on the innermost objects first."""
-    tag = next(iter(content), "")
-    if tag == "$array":
-        dtype, shape, values = content[tag]
-        flat = np.empty(len(values), dtype)
-        for i, v in enumerate(values):  # one by one: an object array may hold lists
-            flat[i] = v
-        return flat.reshape(shape)[()]
-    return (
-        {"$float": float, "$tuple": tuple, "$dict": dict}[tag](content[tag])
-        if tag.startswith("$")
-        else content
-    )
+    stored = reading.read(path)
+    reading.check_whole(path, stored)
+    return stored.dataset

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import StoreError
+from ..errors import ReplicaWarning, StoreError
 
 try:
     import fcntl
@@ -23,6 +23,8 @@ except ImportError:  # not a Unix
 
 Name = str | os.PathLike[str]
 
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""What the system says where nothing can be written."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -75,7 +77,9 @@ def locked(path: Name) -> Iterator[None]:
     """
     if fcntl is None:
         warnings.warn(
-            f"this system has no flock: make sure that no second run writes {path}", stacklevel=3
+            f"this system has no flock: make sure that no second run writes {path}",
+            ReplicaWarning,
+            stacklevel=3,
         )
         yield
         return
@@ -102,6 +106,19 @@ def check_unlocked(path: Name) -> None:
         os.close(_lock(path, os.O_RDWR))
 
 
+def lock_for_reading(handle: int) -> None:
+    """Raise BlockingIOError if another program has the file open for writing; the lock ends with
+    the handle.
+    """
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+
+
 def _lock(path: Name, flags: int) -> int:
     """A handle on the lock file of ``path``, locked; FileNotFoundError if there is none and
     ``flags`` do not make it.
@@ -125,6 +142,7 @@ def _lock(path: Name, flags: int) -> int:
             warnings.warn(
                 f"the file system of {path} has no locks: make sure that no second run writes this"
                 " file",
+                ReplicaWarning,
                 stacklevel=4,
             )
         if os.fstat(handle).st_nlink:

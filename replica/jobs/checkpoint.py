@@ -9,18 +9,21 @@ other, so continued work is the same as undisturbed work.
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ..errors import InputError, StoreError
-from ..files import store
-from ..files.writer import check_target, locked
+from ..errors import InputError, ReplicaWarning, StoreError
+from ..files import reading, store
+from ..files.metadata import encoded
+from ..files.writer import Name, check_target, locked
 from .options import JobOptions
 
 VOLATILE = ("created", "command", "complete", "source_file")
@@ -60,6 +63,22 @@ class Results(ABC):
         """Attributes of a file that were found, not asked for: they need not agree."""
         return ()
 
+    def without(self, stored: xr.Dataset, lost: np.ndarray) -> xr.Dataset:
+        """What a file has, some points of the grid as if they had never been computed."""
+        empty, changed = self.dataset(), {}
+        for name, variable in stored.data_vars.items():
+            same = name in empty and empty[name].sizes == variable.sizes
+            if same and set(self.grids) <= set(variable.dims):
+                kept = xr.DataArray(~lost, dims=self.grids)
+                changed[name] = variable.where(kept, empty[name]).astype(variable.dtype)
+        return stored.assign(changed)
+
+
+def unfinished(file: Name) -> Path:
+    """Where work is kept that is to replace ``file``, until it is complete."""
+    path = Path(file)
+    return path.with_name(f"{path.stem}.unfinished{path.suffix}")
+
 
 class Checkpoint:
     """The file of some results, or none; it is ours while it is open.
@@ -67,12 +86,21 @@ class Checkpoint:
     Attributes
     ----------
     file : path or None
+        Of the complete results.
+    working : path or None
+        Of what there is so far: the same, unless that replaces an older file.
     stored : xarray.Dataset or None
         What the file has had, if it is continued.
     """
 
-    def __init__(self, results: Results, options: JobOptions, stored: xr.Dataset | None) -> None:
-        self.file, self.stored = options.file, stored
+    def __init__(
+        self,
+        results: Results,
+        options: JobOptions,
+        stored: xr.Dataset | None = None,
+        working: Name | None = None,
+    ) -> None:
+        self.file, self.stored, self.working = options.file, stored, working
         self._results = results
         self._noted = dict(options.attrs)
         if stored is not None:
@@ -88,11 +116,16 @@ class Checkpoint:
 
     def write(self, dataset: xr.Dataset | None = None) -> None:
         """Store the results so far, or ``dataset``; a failure leaves the file as it was."""
-        if self.file is None:
+        if self.file is None or self.working is None:
             return
         content = self.dataset() if dataset is None else dataset
-        store.rewrite(self.file, content, force=self._replace)
+        complete = bool(content.attrs["complete"])
+        target = self.file if complete else self.working
+        store.rewrite(target, content, force=self._replace, grid=self._results.grids)
         self._replace = True
+        if complete and self.working != self.file:
+            Path(self.working).unlink(missing_ok=True)
+            self.working = self.file
 
 
 @contextmanager
@@ -104,11 +137,15 @@ def opened(results: Results, options: JobOptions) -> Iterator[Checkpoint]:
     if options.resume and (options.file is None or options.force):
         raise InputError("resume continues a file: give its name, and not force, which replaces it")
     if options.file is None:
-        yield Checkpoint(results, options, None)
+        yield Checkpoint(results, options)
         return
-    check_target(options.file, force=True)
-    with locked(options.file):
-        yield Checkpoint(results, options, _continued(results, options))
+    file = options.file
+    check_target(file, force=True)
+    # A complete file is worth keeping until the new one is complete, too.
+    replaces = options.force and os.path.exists(file)
+    working = unfinished(file) if replaces else file
+    with locked(file), locked(working) if replaces else nullcontext():
+        yield Checkpoint(results, options, _continued(results, options), working)
 
 
 def _continued(results: Results, options: JobOptions) -> xr.Dataset | None:
@@ -121,7 +158,7 @@ def _continued(results: Results, options: JobOptions) -> xr.Dataset | None:
             f"{file} exists: pass --resume to continue it, --force to replace it, or choose"
             " another name"
         )
-    stored = store.load(file)
+    stored, lost = _repaired(file, results)
     asked = results.dataset().assign_attrs(options.attrs)
     ignored = (*VOLATILE, *results.outcomes(stored))
     differing = differences(stored, asked, results.grids, ignored)
@@ -130,8 +167,23 @@ def _continued(results: Results, options: JobOptions) -> xr.Dataset | None:
             f"{file} was made with other settings ({'; '.join(differing)}): repeat those,"
             " or choose another name"
         )
+    if lost.any():
+        warnings.warn(
+            f"{file}: {int(lost.sum())} of {lost.size} points are damaged and are computed again",
+            ReplicaWarning,
+            stacklevel=2,
+        )
+        stored = results.without(stored, lost).assign_attrs(complete=False)
     results.take(stored)
     return stored
+
+
+def _repaired(file: Name, results: Results) -> tuple[xr.Dataset, np.ndarray]:
+    """What a file has, and which points of the grid are damaged."""
+    stored = reading.read(file)
+    if not stored.damaged:
+        return stored.dataset, np.zeros(0, bool)
+    return stored.dataset, reading.lost_points(file, stored, results.grids)
 
 
 # what differs between a file and the present settings --------------------------------------------
@@ -173,7 +225,7 @@ def _flat(nested: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str | None:
-    return store.encoded(settings[name]) if name in settings else None
+    return encoded(settings[name]) if name in settings else None
 
 
 def _grid(dataset: xr.Dataset, name: str) -> np.ndarray:
@@ -240,6 +292,11 @@ class TrialCheckpoint(Results):
             for name, v in stored.data_vars.items()
             if v.dims[:2] == TRIAL_GRIDS and name != DONE
         }
+
+    def without(self, stored: xr.Dataset, lost: np.ndarray) -> xr.Dataset:
+        """What a file has, some trials as if they had not been made."""
+        done = stored[DONE].values if DONE in stored else np.ones(lost.shape, bool)
+        return stored.assign({DONE: (TRIAL_GRIDS, done & ~lost)})
 
     def outcomes(self, stored: xr.Dataset) -> Collection[str]:
         """A finished check has the attributes of its theory and of its report besides."""

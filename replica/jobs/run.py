@@ -30,6 +30,7 @@ from rich.text import Text
 from equations import Model
 
 from ..errors import StoreError
+from ..files.netcdf import portable
 from ..notice import computing
 from .checkpoint import Checkpoint, Results, opened
 from .options import JobOptions
@@ -136,7 +137,7 @@ def run_job(job: Job, options: JobOptions) -> xr.Dataset:
                 _run_batch(batch, client or at_once, checkpoint, bar)
         if job.conclude():
             _write(checkpoint)
-        return checkpoint.dataset()
+        return portable(checkpoint.dataset())
 
 
 def _run_batch(batch: Batch, workers: Any, checkpoint: Checkpoint, bar: Bar) -> None:
@@ -154,8 +155,10 @@ def _write(checkpoint: Checkpoint) -> None:
     try:
         checkpoint.write()
     except StoreError as error:
-        kept = "the columns stored before it are kept, continue with --resume"
-        raise StoreError(f"{error}; {kept}") from error
+        kept = "the columns stored before it are kept"
+        if checkpoint.working != checkpoint.file:
+            kept = f"{kept} in {checkpoint.working}"
+        raise StoreError(f"{error}; {kept}, continue with --resume") from error
 
 
 # on workers or on threads ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 from equations import Model, Source
 from equations.numerals import shown
 
-from ..errors import InputError, SolveError
+from ..errors import InputError, ReplicaWarning, SolveError
 from ..files.store import versions
 from ..models import built, of_source
 from ..models.own_model import is_file
@@ -138,7 +138,9 @@ def distributed_results(
 
     reference = Reference.of(model, name)
     if not client.scheduler_info()["workers"]:
-        warnings.warn("the dask scheduler has no workers yet: waiting for some", stacklevel=2)
+        warnings.warn(
+            "the dask scheduler has no workers yet: waiting for some", ReplicaWarning, stacklevel=2
+        )
     futures: dict[Any, int] = {}
     try:
         futures = {

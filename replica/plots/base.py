@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..files.writer import check_target, write_bytes
 from ..inputs import nearest
 
 # Okabe-Ito, distinguishable with every common colour vision.
@@ -208,13 +209,21 @@ def save_figure(figure: Any, path: Path, force: bool = False) -> Path:
     Raises
     ------
     InputError
-        Unknown format, missing folder, or an existing file without ``force``.
+        Unknown format.
+    StoreError
+        Missing folder, an existing file without ``force``, or a full or read-only disk.
     """
     path = Path(path)
     check_figure_target(path, force)
     # Smaller files, the same pixels.
     how = {"pil_kwargs": {"optimize": True}} if path.suffix.lower() == ".png" else {}
-    figure.savefig(path, **how)
+    image = io.BytesIO()
+    try:
+        figure.savefig(image, format=path.suffix[1:].lower(), **how)
+    except ValueError as problem:  # such as a label with math text that there is not
+        said = " ".join(str(problem).split())[:200]
+        raise InputError(f"the figure cannot be drawn: {said}") from problem
+    write_bytes(path, image.getvalue(), force)
     return path
 
 
@@ -222,9 +231,4 @@ def check_figure_target(path: Path, force: bool) -> None:
     """Refuse a figure path before anything is computed."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"cannot write {path}: use a name that ends in .png, .pdf or .svg")
-    if not path.parent.is_dir():
-        raise InputError(
-            f"cannot write {path}: the folder {path.parent} does not exist, create it first"
-        )
-    if path.exists() and not force:
-        raise InputError(f"{path} exists: choose another name or pass --force")
+    check_target(path, force)

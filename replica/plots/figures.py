@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..files import store
 from .base import drawn_as
 from .checks import split_checks, with_checks
-from .registry import drawing_of
+from .registry import drawing_of, kind_of
 from .sweeps import draw_together
 
 
@@ -63,7 +63,7 @@ def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     """The figure of one file, or of several sweeps on one axis; checks are drawn as dots on the
     sweeps.
     """
-    curves, checks = split_checks(datasets)
+    curves, checks = split_checks([_with_branches(dataset) for dataset in datasets])
     drawn = None
     if len(curves) == 1:
         drawn = figure_of(curves[0], y)
@@ -72,6 +72,21 @@ def figure_of_all(datasets: Sequence[xr.Dataset], y: str = "risk") -> Any:
     return with_checks(drawn, curves, checks, y)
 
 
+def _with_branches(dataset: xr.Dataset) -> xr.Dataset:
+    """A dataset of which one branch was chosen has that one."""
+    if "branch" in dataset.coords and dataset["branch"].ndim == 0:
+        return dataset.expand_dims("branch", axis=-1)
+    return dataset
+
+
 def figure_of(dataset: xr.Dataset, y: str = "risk") -> Any:
     """The figure of one file, by its kind."""
-    return drawing_of(dataset)(dataset, y)
+    draw = drawing_of(dataset)
+    try:
+        return draw(dataset, y)
+    except KeyError as problem:  # parts of a file may be dropped by the program that saved it again
+        missing = str(problem.args[0]).partition(". ")[0] if problem.args else "a part"
+        raise InputError(
+            f"a figure of kind {kind_of(dataset)!r} needs more than this dataset has ({missing}):"
+            " draw the file as it was made"
+        ) from problem

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ...check.options import EXPERIMENTS, Flag, all_flags, flags_of
+from ..numerals import PARSERS
 from ..shared import Command, Force, Jobs, Json, Resume, Set, long_work, parsed
 
 PANEL = "Options of the experiments"
@@ -41,7 +42,11 @@ def experiment_options() -> list[Any]:
     for by_key in found.values():
         flag = next(iter(by_key.values()))
         words = typer.Option(
-            _declared(flag), help=explained(by_key), show_default=False, rich_help_panel=PANEL
+            _declared(flag),
+            parser=PARSERS.get(flag.type),
+            help=explained(by_key),
+            show_default=False,
+            rich_help_panel=PANEL,
         )
         # None says that the flag was not given, so that every experiment takes its own default.
         hints[flag.field] = Annotated[flag.type | None, words]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..numerals import NUMBER
 from ..shared import (
     Dask,
     Force,
@@ -41,7 +42,8 @@ def phase(
     accuracy: Annotated[
         float | None,
         typer.Option(
-            help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's]."
+            parser=NUMBER,
+            help="Largest error of a threshold [1e-6], or of an overlap on a grid [the model's].",
         ),
     ] = None,
     grid: Annotated[

@@ -1,0 +1,1 @@
+"""Where programs run: in which process and precision, what is kept of them, and what is said."""
