@@ -78,13 +78,13 @@ if TYPE_CHECKING:
     from .errors import InputError, LoweringError, ReplicaError, SolveError, StoreError
     from .files.export import to_tables
     from .files.store import load, save, versions
-    from .kept import cache_folder
     from .linear_response import Sensitivity, onset, sensitivity
     from .lowering.node_sizes import NodeSizes
     from .phase.curve import curve
     from .phase.diagram import phase_diagram
     from .phase.thresholds import Thresholds, thresholds
     from .plots.figures import plot
+    from .runtime.kept import cache_folder
     from .show import show
     from .solution import Solution
     from .solve import evaluate, solve

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from .errors import InputError
 from .files import store
-from .notice import logger
 from .plots.base import COLOURS, STYLES, new_figure, save_figure
 from .plots.sweeps import best_branch, hard_phase, shade_hard, valid
+from .runtime.notice import logger
 from .sweeps.sweep import sweep
 
 POPULATION = ("bayes", "softmax", "softplus", "erf", "linear")

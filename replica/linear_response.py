@@ -23,8 +23,8 @@ from .errors import InputError
 from .inputs import nearest
 from .models import control_of, resolve
 from .models.values import number
-from .notice import computing
-from .precision import double_precision
+from .runtime.notice import computing
+from .runtime.precision import double_precision
 from .solution import Solution
 from .theories import theory_of
 

@@ -41,7 +41,7 @@ HOMES = {
     "load": "replica.files.store",
     "save": "replica.files.store",
     "versions": "replica.files.store",
-    "cache_folder": "replica.kept",
+    "cache_folder": "replica.runtime.kept",
     "Sensitivity": "replica.linear_response",
     "onset": "replica.linear_response",
     "sensitivity": "replica.linear_response",

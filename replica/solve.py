@@ -12,8 +12,8 @@ from .errors import InputError, SolveError
 from .inputs import json_safe, nearest
 from .lowering.node_sizes import NodeSizes
 from .models import resolve
-from .notice import computing
-from .precision import double_precision
+from .runtime.notice import computing
+from .runtime.precision import double_precision
 from .solution import Solution, best_branch
 from .theories import Settings, theory_of
 

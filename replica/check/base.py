@@ -22,7 +22,7 @@ from ..files import store
 from ..files.writer import Name, check_target
 from ..inputs import nearest
 from ..jobs.options import JobOptions
-from ..notice import computing
+from ..runtime.notice import computing
 from .options import EXPERIMENTS, all_flags, check_options, flags_of
 from .report import Report
 

@@ -14,7 +14,7 @@ from ..errors import InputError, SolveError
 from ..inputs import nearest
 from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..simulate import erm, measure
 from ..simulate.attention import attention
 from ..solution import Branch, Solution

@@ -15,7 +15,7 @@ from ..errors import InputError, SolveError
 from ..inputs import nearest
 from ..jobs.checkpoint import TrialCheckpoint
 from ..models import resolve
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..simulate import data, measure, message_passing
 from ..simulate.defaults import DAMPING, MAX_STEPS
 from ..simulate.posterior import Posterior, posterior

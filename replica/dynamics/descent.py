@@ -19,7 +19,7 @@ from solvers import Status, gram_descent, ode
 from ..errors import InputError, SolveError
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..theories import gradient_flow, gram_field, theory_of
 
 MODEL = "slr-flow"

@@ -33,7 +33,7 @@ from ..errors import InputError, SolveError
 from ..lowering.lower import Lowered, NodeSizes
 from ..lowering.lower import function as lowered_function
 from ..models import resolve
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..solve import solve
 from ..theories import sphere_flow, theory_of
 

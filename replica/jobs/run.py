@@ -31,7 +31,7 @@ from equations import Model
 
 from ..errors import StoreError
 from ..files.netcdf import portable
-from ..notice import computing
+from ..runtime.notice import computing
 from .checkpoint import Checkpoint, Results, opened
 from .options import JobOptions
 from .workers import connected, distributed_results

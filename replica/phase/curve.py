@@ -16,7 +16,7 @@ from solvers.continuation import Knot, correct, trace
 
 from ..lowering.lower import FLOOR, SAFETY, NodeSizes, error_from
 from ..models import name_of
-from ..notice import computing
+from ..runtime.notice import computing
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
 from .branches import TOL, Standing

@@ -16,7 +16,7 @@ from ..lowering.lower import NodeSizes
 from ..models import built as chosen
 from ..models import control_of, name_of, resolve
 from ..models.values import number
-from ..notice import computing
+from ..runtime.notice import computing
 from ..theories import theory_of
 from ..theories.one_parameter import OneParameter
 from ..theories.saddle_point import MAX_LEVEL

@@ -1,1 +1,1 @@
-"""Where programs run: in which process and precision, what is kept of them, and what is said."""
+"""Where programs run: the process, the precision, what is kept of them, and what is said."""

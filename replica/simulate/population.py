@@ -23,7 +23,7 @@ from equations import Model
 
 from ..lowering.lower import Lowered
 from ..models import resolve
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..theories.gram_field import OPTIONS, first_sizes, overlaps_in
 
 MODEL = "slr-flow"

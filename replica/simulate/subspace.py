@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 
 MEMORY = 1e9
 """Bytes above which a run is refused before anything is drawn."""

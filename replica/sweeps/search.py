@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from equations import Model
 from solvers import Status
 
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from ..solution import Branch, Solution
 from ..solve import solve
 from ..theories import Settings, theory_of

@@ -133,9 +133,7 @@ class Branch:
 Starts = Mapping[str, Mapping[str, Any]]
 """Overlaps by the names of the starts; their values may be expressions in the controls."""
 Lines = tuple[np.ndarray, np.ndarray]
-"""Starts (lines, points, n) and controls (lines, points, m): a line is warm-started along its
-points.
-"""
+"""Starts (lines, points, n) and controls (lines, points, m); warm starts run along the points."""
 Done = Callable[[int], None]
 """Hears how many points were finished."""
 

@@ -24,7 +24,7 @@ from solvers import Box
 
 from ..lowering.lower import SCRAMBLE, Lowered
 from ..lowering.node_sizes import NodeSizes
-from ..precision import CpuOptions
+from ..runtime.precision import CpuOptions
 
 COMPILER_OPTIONS = CpuOptions(xla_backend_optimization_level=1)
 """Full optimisation compiles 1.5 times as long for code that runs no faster here."""

@@ -22,7 +22,7 @@ from solvers import gram_descent
 from ..errors import InputError
 from ..lowering.lower import Lowered
 from ..lowering.node_sizes import NodeSizes
-from ..precision import CpuOptions
+from ..runtime.precision import CpuOptions
 from .equations import CompiledEquations
 
 SIZES = NodeSizes(gaussian=41, line=121, localised=61, mellin=161)

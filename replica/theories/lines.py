@@ -18,7 +18,7 @@ import numpy as np
 from solvers import Status
 
 from ..lowering.node_sizes import NodeSizes
-from ..precision import double_precision, mapped
+from ..runtime.precision import double_precision, mapped
 from .base import Done, Lines, Point, Settings
 from .equations import COMPILER_OPTIONS
 

@@ -16,7 +16,7 @@ from equations import Model
 
 from ..lowering.lower import FLOOR, SAFETY
 from ..lowering.node_sizes import NodeSizes
-from ..precision import double_precision
+from ..runtime.precision import double_precision
 from .base import two_standard_errors
 from .equations import COMPILER_OPTIONS, CompiledEquations, Linearisation
 

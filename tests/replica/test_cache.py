@@ -18,14 +18,14 @@ import jax.monitoring
 import pytest
 
 import replica
-from replica import kept, notice
+from replica.runtime import kept, notice
 
 ROOT = Path(replica.__file__).parents[1]
 EVENT = f"{notice.COMPILING}backend_compile_duration"
 PROGRAM = """
 import json, warnings
 import jax, jax.monitoring
-from replica.precision import double_precision
+from replica.runtime.precision import double_precision
 
 warnings.simplefilter("error")
 seen = []

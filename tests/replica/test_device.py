@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import replica
-from replica import precision
+from replica.runtime import precision
 
 ROOT = Path(replica.__file__).parents[1]
 PINS = ("default_device", "devices", "device_put", "pure_callback", "io_callback", "debug_callback")

@@ -16,7 +16,8 @@ import pytest
 import xarray as xr
 
 import replica
-from replica import InputError, StoreError, process
+from replica import InputError, StoreError
+from replica.runtime import process
 
 ROOT = Path(replica.__file__).parents[1]
 

@@ -18,7 +18,7 @@ import numpy as np
 from equations import Model
 from solvers.attention.data import Samples
 
-from ...precision import CpuOptions, double_precision
+from ...runtime.precision import CpuOptions, double_precision
 from .proximal_map import ProximalMap, proximal_map
 
 QUICK = CpuOptions(xla_backend_optimization_level=1)

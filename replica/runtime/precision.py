@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from .errors import InputError
+from ..errors import InputError
 from .kept import keep_programs
 from .process import check_process
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import InputError
+from ..errors import InputError
 
 _COMPUTED_IN: list[int] = []
 """The process that has computed first: this one, or the one of which this is a fork."""
