@@ -73,7 +73,12 @@ def _said(line: str, command: Command) -> Json:
     for name, path in (("FOLDER", Path.cwd()), ("ROOT", DATA.parents[1])):
         out, err = out.replace(str(path), name), err.replace(str(path), name)
     stored = "schema1/" in line  # dates and versions in there are those of the file
-    sentences = [text for text in err.splitlines() if text.startswith("replica: ")]
+    sentences = [
+        text
+        for text in err.splitlines()
+        # That something is compiled is said on slow machines only.
+        if text.startswith("replica: ") and not text.startswith("replica: compiling ")
+    ]
     entry: dict[str, Json] = {"command": line, "code": code}
     if sentences:
         entry["err"] = [re.sub(r"about [\d.]+ s$", "about ? s", text) for text in sentences]

@@ -119,12 +119,17 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: typer.Context) -> Any:
         to_program = ctx.params.get("as_json") and not sys.stdout.isatty()
-        if not (ctx.params.get("quiet") or to_program):
-            logger = logging.getLogger("replica")
-            logger.setLevel(logging.INFO)
-            if not any(isinstance(handler, _Notices) for handler in logger.handlers):
-                logger.addHandler(_Notices())
-        return super().invoke(ctx)
+        if ctx.params.get("quiet") or to_program:
+            return super().invoke(ctx)
+        logger, heard = logging.getLogger("replica"), _Notices()
+        level = logger.level
+        logger.setLevel(logging.INFO)
+        logger.addHandler(heard)
+        try:
+            return super().invoke(ctx)
+        finally:
+            logger.removeHandler(heard)
+            logger.setLevel(level)
 
 
 def parsed(settings: list[str] | None) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import logging
 import os
 import subprocess
 import sys
-import threading
-import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.monitoring
 import pytest
@@ -140,17 +140,44 @@ def test_where_programs_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 # the line that says what is compiled --------------------------------------------------------------
 
 
+class Clock:
+    """Time that passes when a test says so, with the timers that are set meanwhile."""
+
+    def __init__(self) -> None:
+        self.now, self.timers = 0.0, []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def timer(self, delay: float, act: Callable[[], None]) -> SimpleNamespace:
+        entry = (self.now + delay, act)
+        return SimpleNamespace(
+            start=lambda: self.timers.append(entry),
+            cancel=lambda: self.timers.remove(entry) if entry in self.timers else None,
+        )
+
+    def passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := sorted((e for e in self.timers if e[0] <= end), key=lambda e: e[0]):
+            self.now = due[0][0]
+            self.timers.remove(due[0])
+            due[0][1]()
+        self.now = end
+
+    def compiles(self, seconds: float) -> None:
+        """What JAX announces when it compiles for so long."""
+        jax.monitoring.record_scalar(EVENT, 0.0, fun_name="f")
+        self.passes(seconds)
+        jax.monitoring.record_event_duration_secs(EVENT, seconds, fun_name="f")
+
+
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(notice, "PATIENCE", 0.1)
+def clock(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(notice, "time", made)
+    monkeypatch.setattr(notice, "Timer", made.timer)
     caplog.set_level(logging.INFO, "replica")
-
-
-def jax_compiles(seconds: float) -> None:
-    """What JAX announces when it compiles for so long."""
-    jax.monitoring.record_scalar(EVENT, time.time(), fun_name="f")
-    time.sleep(seconds)
-    jax.monitoring.record_event_duration_secs(EVENT, seconds, fun_name="f")
+    return made
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -158,47 +185,52 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_one_line_is_said_for_each_computation(
-    quick: None, caplog: pytest.LogCaptureFixture
+    clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with notice.computing("a"), notice.computing("inside"):
-        jax_compiles(0.3)
-        jax_compiles(0.3)
+        clock.compiles(0.9)
+        assert said(caplog) == []
+        clock.compiles(3)
+        clock.compiles(3)
     (line,) = said(caplog)
     assert line.startswith("compiling a (compiled programs are ")
     with notice.compiling("b"):
-        time.sleep(0.3)
+        clock.passes(2)
     assert [text.split()[1] for text in said(caplog)] == ["a", "b"]
 
 
-def test_short_compilations_add_up(quick: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_short_compilations_add_up(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     with notice.computing("a"):
-        for _ in range(6):
-            jax_compiles(0.04)
-            time.sleep(0.02)
+        for idle in (0.6, 0.3, 0.3):
+            clock.compiles(0.3)
+            clock.passes(idle)
+        assert said(caplog) == []  # 0.9 s, though more than two seconds have gone by
+        clock.compiles(0.3)
     assert len(said(caplog)) == 1
 
 
 def test_nothing_is_said_without_compilation_or_outside(
-    quick: None, caplog: pytest.LogCaptureFixture
+    clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    jax_compiles(0.3)
+    clock.compiles(5)
     with notice.computing("a"):
-        jax_compiles(0.01)
-        time.sleep(0.3)
+        clock.compiles(0.1)
+        clock.passes(5)
     with notice.computing("b"):
-        jax_compiles(0.01)
-    assert said(caplog) == []
+        clock.compiles(0.1)
+    clock.passes(5)
+    assert said(caplog) == [] and clock.timers == []
 
 
-def test_threads_of_one_computation_share_its_line(
-    quick: None, caplog: pytest.LogCaptureFixture
+def test_programs_that_are_compiled_side_by_side_share_the_line(
+    clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with notice.computing("a"):
-        threads = [threading.Thread(target=jax_compiles, args=(0.3,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        jax.monitoring.record_scalar(EVENT, 0.0, fun_name="f")
+        clock.compiles(0.7)
+        assert said(caplog) == []
+        clock.compiles(0.7)
+        jax.monitoring.record_event_duration_secs(EVENT, 1.4, fun_name="f")
     assert len(said(caplog)) == 1
 
 

@@ -233,9 +233,8 @@ def test_two_writers_and_ctrl_c(tmp_path: Path, whole: xr.Dataset) -> None:
     process.send_signal(signal.SIGINT)
     _, message = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert (
-        message == f"replica: interrupted, {path} keeps what was finished: continue with --resume\n"
-    )
+    last = message.splitlines()[-1]  # on a slow machine a line says before what is compiled
+    assert last == f"replica: interrupted, {path} keeps what was finished: continue with --resume"
     assert 0 < finished(path) < 40 and [p.name for p in tmp_path.iterdir()] == ["x.h5"]
     drawn = CliRunner().invoke(
         app, ["plot", str(path), "-o", str(tmp_path / "x.svg"), "--y", "mse"]
