@@ -8,7 +8,7 @@ from .continuation import Curve, Knot, Steps, fold, steepest, trace
 from .fixed_point import Box, check_damping, everywhere, fixed_point
 from .minimise import minimise
 from .result import Iteration, Status
-from .stability import onset, propagate, radius_of, spectral_radius
+from .stability import leading_eigenvalue, onset, propagate, radius_of, spectral_radius
 
 __all__ = [
     "Box",
@@ -23,6 +23,7 @@ __all__ = [
     "fixed_point",
     "fold",
     "follow",
+    "leading_eigenvalue",
     "minimise",
     "newton",
     "onset",
