@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .fixed_point import Box, check_damping, everywhere, fixed_point
     from .minimise import minimise
     from .result import Iteration, Status
-    from .stability import onset, propagate, radius_of, spectral_radius
+    from .stability import leading_eigenvalue, onset, propagate, radius_of, spectral_radius
 
 __all__ = [
     "Box",
@@ -29,6 +29,7 @@ __all__ = [
     "fixed_point",
     "fold",
     "follow",
+    "leading_eigenvalue",
     "minimise",
     "newton",
     "onset",
@@ -56,6 +57,7 @@ _HOMES = {
     "minimise": "minimise",
     "Iteration": "result",
     "Status": "result",
+    "leading_eigenvalue": "stability",
     "onset": "stability",
     "propagate": "stability",
     "radius_of": "stability",

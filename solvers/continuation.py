@@ -278,5 +278,23 @@ def interpolate(field: Field, knots: tuple[Knot, ...], t: float, tol: float) -> 
         if low <= t <= high and high > low:
             guess = a.u + (t - a.u[-1]) / (b.u[-1] - a.u[-1]) * (b.u - a.u)
             guess[-1] = t
-            return at_level(field, guess, tol)
+            knot = at_level(field, guess, tol)
+            if knot is not None and np.max(np.abs(knot.u - guess)) <= np.linalg.norm(b.u - a.u):
+                return knot
+            # Beside a branch point the line between the knots is no guess, the cubic is one.
+            return at_level(field, _on_cubic(a, b, t), tol)
     return None
+
+
+def _on_cubic(a: Knot, b: Knot, t: float) -> np.ndarray:
+    """The point with this t on the cubic with the tangents of two neighbours."""
+    length = float(np.linalg.norm(b.u - a.u))
+
+    def at(s: float) -> np.ndarray:
+        ends = (1 + 2 * s) * (1 - s) ** 2 * a.u + s**2 * (3 - 2 * s) * b.u
+        return ends + length * s * (1 - s) * ((1 - s) * a.tangent - s * b.tangent)
+
+    place: float = brentq(lambda s: float(at(s)[-1]) - t, 0.0, 1.0)  # type: ignore[assignment]
+    point = at(place)
+    point[-1] = t
+    return point

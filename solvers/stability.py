@@ -48,6 +48,25 @@ def radius_of(slope: np.ndarray) -> float:
     return float(np.max(np.abs(np.linalg.eigvals(slope)), initial=0.0))
 
 
+def leading_eigenvalue(slope: np.ndarray) -> float:
+    """Largest real part of an eigenvalue of dF/dx, of a slope that may not be finite: below 1 the
+    point is stable under damped iteration with some damping.
+
+    Parameters
+    ----------
+    slope : array, shape (n, n)
+        dF/dx.
+
+    Returns
+    -------
+    float
+        -inf for n = 0; NaN where an entry is not finite.
+    """
+    if not np.all(np.isfinite(slope)):
+        return float("nan")
+    return float(np.max(np.real(np.linalg.eigvals(slope)), initial=-np.inf))
+
+
 def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
     """Error of the fixed point caused by an error ``defect`` of the map, the modulus of (1 -
     J)^{-1} defect, shape (n,).

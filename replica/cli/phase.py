@@ -22,7 +22,7 @@ from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
 from ..phase.diagram import diagram
 from ..phase.diagram_table import TRANSITIONS
-from ..phase.thresholds import ACCURACY, NAMES, Thresholds, checked, thresholds
+from ..phase.thresholds import ACCURACY, NAMES, WEAK, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over
 from .boundary import NEEDS_FILE, print_boundary, store_boundaries
@@ -193,6 +193,9 @@ def _limits(text: str | None) -> tuple[float, float] | None:
 def _print(found: Thresholds) -> None:
     fixed = ", ".join(f"{k}={v:g}" for k, v in found.controls.items())
     typer.echo(f"{found.model}  {fixed}  transition along {found.control}: {found.transition}")
+    if found.alpha_weak is not None:
+        words = f"{found.alpha_weak:.10g} ({found.error[WEAK]:.0e})"
+        typer.echo(f"{WEAK:<11}{words:<27}trivial branch loses stability")
     meaning = ("informed branch appears", "free energies are equal", "uninformed branch disappears")
     for name, text in zip(NAMES, meaning, strict=True):
         value = getattr(found, name)
@@ -202,3 +205,7 @@ def _print(found: Thresholds) -> None:
             else f"{value:.10g} ({found.error[name]:.0e})"
         )
         typer.echo(f"{name:<10}{words:<28}{text}")
+    for name, places in (("folds", found.folds), ("branch points", found.branch_points)):
+        if places:
+            values = ", ".join(f"{place['value']:.8g}" for place in places)
+            typer.echo(f"{name}: {values}")

@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 
 from equations import Model
-from solvers import Status, radius_of
+from solvers import Status, leading_eigenvalue, radius_of
+from solvers.bifurcation.branches import Part, lies_on
 from solvers.continuation import Knot, correct, trace
 
 from ..lowering.lower import FLOOR, SAFETY, NodeSizes, error_from
@@ -19,30 +20,39 @@ from ..models import name_of
 from ..runtime.notice import computing
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
+from .branch_set import FOUND_BY, START
 from .branches import TOL, Standing
 from .roles import BETWEEN, FURTHER, INFORMED, MARGINAL, ROLES, UNINFORMED
-from .thresholds import ACCURACY, NAMES, Search, search
+from .standing import STANDING
+from .thresholds import ACCURACY, NAMES, WEAK, Search, search
 
-STANDING = 33
-"""Points on a branch that does not move."""
 FOLD = 1e-6
 """A tangent's component along the control below which a knot is a fold."""
 MET = 1e-3
 """The part that leaves a fold of the informed branch ends this near to a trivial branch."""
+MOSTLY = 0.75
+"""A part is known if more than this share of its knots lie on a piece."""
 BENDS = (0.02, 0.06)
 """A point is added between two whose tangents differ by more than this (radians), and once more."""
-Piece = tuple[list[Knot], list[int]]
-"""Connected knots and their roles."""
+
+
+class Piece(NamedTuple):
+    """Connected knots and their roles, and how they were found."""
+
+    knots: list[Knot]
+    roles: list[int]
+    found_by: str = START
 
 
 class Traced(NamedTuple):
-    """Points u = (x, t) of the curve, the role of each and the number of the connected piece it
-    lies on.
+    """Points u = (x, t) of the curve, the role of each, the number of the connected piece it lies
+    on, and how that was found (codes of ``FOUND_BY``).
     """
 
     u: np.ndarray
     role: np.ndarray
     piece: np.ndarray
+    found_by: np.ndarray
 
 
 def curve(
@@ -67,8 +77,9 @@ def curve(
     xarray.Dataset
         Over ``point``, in the order in which the curve is followed: the control, overlaps, free
         energy and observables with their errors, ``spectral_radius``, ``stable``, ``residual``,
-        ``status``, ``role`` (uninformed or informed branch), and ``piece`` (pieces of the curve are
-        not connected). Attributes: ``folds`` (all of them, in the order of the curve) and
+        ``status``, ``role`` (uninformed or informed branch), ``piece`` (pieces of the curve are
+        not connected), and ``found_by`` (a start, a branch point, or deflation). Attributes:
+        ``folds`` and ``branch_points`` (all of them, in the order in which they were found) and
         ``thresholds``. The errors of the control and of overlaps are how far a finer rule moves the
         curve, perpendicular to it: they are finite at a fold, where an overlap at given control has
         no finite error.
@@ -84,12 +95,31 @@ def curve(
 def traced(found: Search, filled: bool = False) -> Traced:
     """The points of a search; ``filled``: with more in between where the curve bends."""
     pieces = list(_pieces(found))
+    pieces += [_further(found.line, p) for p in found.branches.further if not _is_among(p, pieces)]
     for bend in BENDS if filled else ():
-        pieces = [_filled(found.line, *p, bend) for p in pieces]
-    u = np.concatenate([[k.u for k in knots] for knots, _ in pieces])
-    role = np.concatenate([roles for _, roles in pieces]).astype(np.int8)
-    number = np.repeat(np.arange(len(pieces), dtype=np.int16), [len(knots) for knots, _ in pieces])
-    return Traced(u, role, number)
+        pieces = [_filled(found.line, p, bend) for p in pieces]
+    u = np.concatenate([[k.u for k in p.knots] for p in pieces])
+    role = np.concatenate([p.roles for p in pieces]).astype(np.int8)
+    sizes = [len(p.knots) for p in pieces]
+    number = np.repeat(np.arange(len(pieces), dtype=np.int16), sizes)
+    how = np.array([FOUND_BY.index(p.found_by) for p in pieces], dtype=np.int8)
+    return Traced(u, role, number, np.repeat(how, sizes))
+
+
+def _is_among(part: Part, pieces: Sequence[Piece]) -> bool:
+    """Whether a part is one of the pieces already (which may end a little earlier)."""
+    on = [[lies_on(k, piece.knots) for k in part.knots] for piece in pieces]
+    return bool(np.max(np.mean(on, axis=1)) > MOSTLY)
+
+
+def _further(line: OneParameter, part: Part) -> Piece:
+    """A part that the starts of the model do not lead to."""
+    knots = [k for k in part.knots if np.all(np.isfinite(k.u))]
+    stable = [
+        leading_eigenvalue(line.at(line.overlaps(k.u), line.value(k.u[-1])).slope) < 1
+        for k in knots
+    ]
+    return Piece(knots, [FURTHER if s else BETWEEN for s in stable], part.found_by)
 
 
 def _pieces(found: Search) -> Iterator[Piece]:
@@ -100,7 +130,7 @@ def _pieces(found: Search) -> Iterator[Piece]:
         yield _from_uninformed(pieces.pop(0))
     for knots in pieces:  # from above, ending at its fold if it has one
         after = _after_fold(found, knots[-1]) if abs(knots[-1].tangent[-1]) < FOLD else []
-        yield [*knots, *after], [INFORMED] * len(knots) + [BETWEEN] * len(after)
+        yield Piece([*knots, *after], [INFORMED] * len(knots) + [BETWEEN] * len(after))
     if isinstance(pair.informed, Standing):
         yield _standing(found, pair.informed, INFORMED)
 
@@ -113,7 +143,7 @@ def _standing(found: Search, branch: Standing, role: int) -> Piece:
         [line.level(c) for c in limits if c is not None],
     )
     upwards = np.eye(len(branch.x) + 1)[-1]
-    return [Knot(line.place(branch.x, t), upwards) for t in levels], [role] * len(levels)
+    return Piece([Knot(line.place(branch.x, t), upwards) for t in levels], [role] * len(levels))
 
 
 def _from_uninformed(knots: Sequence[Knot]) -> Piece:
@@ -123,7 +153,7 @@ def _from_uninformed(knots: Sequence[Knot]) -> Piece:
         roles[begin : end + 1] = [FURTHER] * (end + 1 - begin)
     if folds and len(folds) % 2 == 0:
         roles[folds[-1] :] = [INFORMED] * (len(knots) - folds[-1])
-    return list(knots), roles
+    return Piece(list(knots), roles)
 
 
 def _after_fold(found: Search, fold: Knot) -> list[Knot]:
@@ -142,10 +172,11 @@ def _after_fold(found: Search, fold: Knot) -> list[Knot]:
     return list(trace(line.field, fold, stop, line.room).knots[1:])
 
 
-def _filled(line: OneParameter, knots: list[Knot], roles: list[int], bend: float) -> Piece:
+def _filled(line: OneParameter, piece: Piece, bend: float) -> Piece:
     """The same with a point of the curve between each two whose tangents differ by more than
     ``bend`` (radians).
     """
+    knots, roles = piece.knots, piece.roles
     points, meant = knots[:1], roles[:1]
     for i in range(1, len(knots)):
         a, b = knots[i - 1], knots[i]
@@ -158,7 +189,7 @@ def _filled(line: OneParameter, knots: list[Knot], roles: list[int], bend: float
             meant.append(roles[i] if roles[i] == roles[i - 1] else BETWEEN)
         points.append(b)
         meant.append(roles[i])
-    return points, meant
+    return piece._replace(knots=points, roles=meant)
 
 
 # the table ---------------------------------------------------------------------------------------
@@ -194,6 +225,7 @@ def _judged(
     stays = "whether plain iteration stays (at a fold: whether it does beside it)"
     ended = {"long_name": "how the solve ended", "flag_meanings": [s.value for s in Status]}
     branch = {"long_name": "branch", "flag_meanings": list(ROLES)}
+    how = {"long_name": "how the piece was found", "flag_meanings": list(FOUND_BY)}
     return {
         "spectral_radius": ("point", radius, {"long_name": "spectral radius of dF/dx"}),
         "stable": ("point", stable, {"long_name": stays}),
@@ -201,13 +233,15 @@ def _judged(
         "status": ("point", status.astype(np.int16), ended),
         "role": ("point", points.role, branch),
         "piece": ("point", points.piece, {"long_name": "connected piece of the curve"}),
+        "found_by": ("point", points.found_by, how),
     }
 
 
 def _attributes(found: Search, accuracy: float) -> dict[str, Any]:
     """What a file says of the curve as a whole."""
     limits = found.thresholds
-    pairs = {n: {"value": getattr(limits, n), "error": limits.error[n]} for n in NAMES}
+    names = NAMES if limits.alpha_weak is None else (*NAMES, WEAK)
+    pairs = {n: {"value": getattr(limits, n), "error": limits.error[n]} for n in names}
     return {
         "kind": "curve",
         "control": found.line.control,
@@ -216,7 +250,8 @@ def _attributes(found: Search, accuracy: float) -> dict[str, Any]:
         "level": limits.level,
         "thresholds": pairs,
         "transition": limits.transition,
-        "folds": [{"value": f.value, "error": f.error} for f in found.found.folds],
+        "folds": list(limits.folds),
+        "branch_points": list(limits.branch_points),
         "complete": True,
     }
 

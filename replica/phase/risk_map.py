@@ -83,6 +83,8 @@ def reached(
     if (
         FURTHER in curve.role
     ):  # the algorithm climbs to the first of the branches that is there, as the map is monotone
+        if limits.alpha_weak is not None:  # a trivial branch is left where it loses stability
+            uninformed[:, t > level(limits.alpha_weak)] = np.nan
         inner = np.flatnonzero(curve.role == FURTHER)
         pieces = np.split(inner, np.flatnonzero(np.diff(inner) > 1) + 1)
         every = np.array([uninformed, *(_on_grid(curve, p, t, level) for p in pieces), informed])

@@ -20,12 +20,16 @@ from ..runtime.notice import computing
 from ..theories import theory_of
 from ..theories.one_parameter import OneParameter
 from ..theories.saddle_point import MAX_LEVEL
-from .transition import Transition, crossing, find_transition
+from .branch_set import BranchSet, every_branch
+from .described import described
+from .landmarks import landmarks
+from .transition import Transition, find_transition
 
 WITHIN = (1e-3, 1e3)
 """Range searched along a control that must be positive, unless the caller gives one."""
 ACCURACY = 1e-6
 NAMES = ("alpha_inf", "alpha_IT", "alpha_alg")
+WEAK = "alpha_weak"
 
 
 @dataclass(frozen=True)
@@ -41,25 +45,37 @@ class Thresholds:
     within : (float, float)
         Range searched.
     alpha_inf : float or None
-        The informed branch appears (its spinodal); None also if it exists throughout, as perfect
-        recovery does.
+        The informed branch appears (its spinodal, or where it gains stability); None also if it
+        exists throughout, as perfect recovery does.
     alpha_IT : float or None
         The free energies are equal: the information-theoretic threshold.
     alpha_alg : float or None
-        The uninformed branch disappears (spinodal, or instability of a trivial branch): the
-        algorithmic threshold.
+        The last jump of the algorithm, which follows the uninformed branch (spinodal, or
+        instability of a trivial branch): the algorithmic threshold. Where it never jumps, the
+        continuous transition.
     error : dict of name -> float or None
-        Error estimate of each.
+        Error estimate of each (of ``alpha_weak`` where there is one).
     transition : {"none", "first-order", "continuous"}
     level : int
         Refinements of the node sets that were needed.
+    alpha_weak : float or None
+        A trivial branch loses stability: weak recovery begins.
+    folds, branch_points : tuple of dict
+        Every one that was found: its value and error, of a branch point also the overlaps.
+    branches : tuple of dict
+        Every branch between its ends: where and how it begins and ends, whether it is stable, and
+        what it was found by: "start" (a start of the model leads to it), "branch point" (another
+        branch crosses it) or "deflation" (a search for points away from all known branches).
+    crossings : tuple of dict
+        Where two stable branches have the same free energy.
 
     Notes
     -----
-    A curve with more than two folds (several S shapes, within a factor 4 of each other along a
-    positive control) has further branches in between. Then ``alpha_inf`` is the least of the folds
-    at which a branch appears, ``alpha_alg`` the largest at which one ends, and ``alpha_IT`` is
-    where the last, most informed branch becomes the best of all. ``curve`` lists every fold.
+    All follow from the set of stable branches. With several S shapes (within a factor 4 of each
+    other along a positive control) ``alpha_inf`` is the least of the values at which a branch
+    appears that is not reached continuously, ``alpha_alg`` the last at which the algorithm jumps,
+    and ``alpha_IT`` is the last at which another branch becomes the best of all. The names stay
+    these whatever the control is called.
     """
 
     model: str
@@ -72,13 +88,28 @@ class Thresholds:
     error: dict[str, float | None]
     transition: str
     level: int = 0
+    alpha_weak: float | None = None
+    folds: tuple[dict[str, Any], ...] = ()
+    branch_points: tuple[dict[str, Any], ...] = ()
+    branches: tuple[dict[str, Any], ...] = ()
+    crossings: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the transition is continuous."""
+        return self.transition == "continuous"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that ``replica phase --json`` prints."""
         return {
-            **{name: getattr(self, name) for name in NAMES},
+            **{name: getattr(self, name) for name in (*NAMES, WEAK)},
             "error": self.error,
             "transition": self.transition,
+            "continuous": self.continuous,
+            "folds": list(self.folds),
+            "branch_points": list(self.branch_points),
+            "branches": list(self.branches),
+            "crossings": list(self.crossings),
             "model": self.model,
             "control": self.control,
             "controls": printable(self.controls),
@@ -141,6 +172,7 @@ class Search(NamedTuple):
     line: OneParameter
     found: Transition
     ends: tuple[float, float]
+    branches: BranchSet
 
 
 def search(
@@ -164,11 +196,12 @@ def search(
         line = theory.along(control, fixed, sizes)
         ends = (low, high) if line.sign > 0 else (high, low)
         found = find_transition(line, *ends)
-        result = _summary(line, found, ends, level)
+        branches = every_branch(line, found, *ends)
+        result = _summary(line, found, branches, ends, level)
         if all(e is None or e <= accuracy for e in result.error.values()):
             break
         sizes = sizes.refined()
-    return Search(result, line, found, ends)
+    return Search(result, line, found, ends, branches)
 
 
 def checked(
@@ -209,21 +242,21 @@ def span(model: Model, control: str, within: tuple[float, float] | None) -> tupl
 
 
 def _summary(
-    line: OneParameter, found: Transition, ends: tuple[float, float], level: int
+    line: OneParameter,
+    found: Transition,
+    branches: BranchSet,
+    ends: tuple[float, float],
+    level: int,
 ) -> Thresholds:
-    equal = found.disappears if found.continuous else crossing(line, found, *ends)
-    within = min(ends), max(ends)
-    limits = dict(zip(NAMES, (found.appears, equal, found.disappears), strict=True))
+    marks = landmarks(line, found, branches, *ends)
+    limits = dict(zip((*NAMES, WEAK), (marks.inf, marks.it, marks.alg, marks.weak), strict=True))
     values = {n: None if limit is None else limit.value for n, limit in limits.items()}
+    none = all(v is None for v in values.values())
     error = {n: None if limit is None else limit.error for n, limit in limits.items()}
-    kind = (
-        "continuous"
-        if found.continuous
-        else "none"
-        if all(v is None for v in values.values())
-        else "first-order"
-    )
+    if marks.weak is None:  # only a trivial branch has it
+        del error[WEAK]
     assert all(v is None or math.isfinite(v) for v in values.values())
+    within = min(ends), max(ends)
     return Thresholds(
         line.model.name,
         line.control,
@@ -231,6 +264,7 @@ def _summary(
         within,
         **values,
         error=error,
-        transition=kind,
+        transition="none" if none else "continuous" if marks.continuous else "first-order",
         level=level,
+        **described(line, branches, marks.crossings, within),
     )

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from solvers import onset, radius_of
+from solvers import leading_eigenvalue, onset, radius_of
+from solvers.bifurcation.branch_point import locate, orientation
 from solvers.continuation import (
     Curve,
     Knot,
@@ -39,6 +40,10 @@ of the range, for a control with a sign).
 """
 JUMP = 1e-7
 """A difference of free energies larger than this is no crossing."""
+THERE = 0.05
+"""A branch that meets a trivial one this near (along the control) to where that loses stability
+meets it there.
+"""
 SAME = 1e-6
 """Two points closer than this are one."""
 
@@ -110,13 +115,13 @@ def crossing(line: OneParameter, pair: Transition, low: float, high: float) -> L
             f"{line.model.name}: the best free energy jumps at {line.control} = {c:g}, where a"
             " branch ends"
         )
-    return Limit(c, _crossing_error(line, c, informed.at(c), uninformed.at(c)))
+    return Limit(c, crossing_error(line, c, informed.at(c), uninformed.at(c)))
 
 
-def _crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
+def crossing_error(line: OneParameter, c: float, *points: np.ndarray) -> float:
     """Error of Phi (stationary in x, so at the same x) over the difference of dPhi/dc."""
     here = [line.at(x, c) for x in points]
-    unstable = [s for s in here if radius_of(s.slope) > 1 + SAME]
+    unstable = [s for s in here if leading_eigenvalue(s.slope) > 1 + SAME]
     if unstable:
         raise SolveError(
             f"{line.model.name}: a branch became unstable before {line.control} = {c:g}"
@@ -138,7 +143,7 @@ def _from_curve(line: OneParameter, low: float, high: float) -> Transition:
     last = turns[-1]
     limits, piece = (
         tuple(limit for _, limit in folds),
-        _with_folds(curve, [knot for knot, _ in folds]),
+        with_folds(curve, [knot for knot, _ in folds]),
     )
     uninformed = _below(line, curve, [knot for knot, _ in folds])
     disappears = max((limit for _, limit in folds[::2]), key=lambda limit: line.level(limit.value))
@@ -172,7 +177,7 @@ def _below(line: OneParameter, curve: Curve, folds: Sequence[Knot]) -> Branch:
     return Best(line, (first, *others)) if others else first
 
 
-def _with_folds(curve: Curve, folds: Sequence[Knot]) -> tuple[Knot, ...]:
+def with_folds(curve: Curve, folds: Sequence[Knot]) -> tuple[Knot, ...]:
     """All knots of a curve, with its folds between them."""
     knots = list(curve.knots)
     for i, knot in reversed(list(zip(curve.turns(), folds, strict=True))):
@@ -195,7 +200,7 @@ def s_curve(line: OneParameter, low: float, high: float, steps: Steps | None = N
     It ends outside the range, at perfect recovery, or well past its folds where the informed start
     leads to it too.
     """
-    informed = _start(line, "informed", high)
+    informed = line.start("informed", high)
     recovered = informed if is_standing(line, informed, low, high) else None
     limits = line.level(low) - 1e-9, line.level(high)
     beyond = np.log(BEYOND) if line.logarithmic else np.inf
@@ -262,7 +267,7 @@ def fold_at(line: OneParameter, curve: Curve, i: int) -> tuple[Knot, Limit]:
 def _without_fold(line: OneParameter, curve: Curve, low: float, high: float) -> Transition:
     """The uninformed branch goes on to ``high``: is the informed one another?"""
     uninformed = Stretch(line, curve.knots)
-    x = line.iterated(_start(line, "informed", high), high)
+    x = line.iterated(line.start("informed", high), high)
     if x is None:
         raise SolveError(
             f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"
@@ -279,12 +284,8 @@ def _without_fold(line: OneParameter, curve: Curve, low: float, high: float) -> 
     )
 
 
-def _start(line: OneParameter, name: str, c: float) -> np.ndarray:
-    return line.theory.start_vector(line.model.starts[name], {**line.fixed, line.control: c})
-
-
 def _iterated_knot(line: OneParameter, start: str, c: float) -> Knot:
-    x = line.iterated(_start(line, start, c), c)
+    x = line.iterated(line.start(start, c), c)
     knot = None if x is None else at_level(line.field, line.place(x, line.level(c)), TOL)
     if knot is None:
         raise SolveError(
@@ -302,18 +303,25 @@ def _informed_from_above(
     """The informed branch from ``high`` down to its fold, to ``low``, or to where
     ``also`` holds.
     """
-    x = _start(line, "informed", high)
+    x = line.start("informed", high)
     if is_standing(line, x, low, high):
         return Standing(x), None
     top = _iterated_knot(line, "informed", high)
-    curve = trace(
-        line.field,
-        Knot(top.u, -top.tangent),
-        lambda knots: (
-            knots[-1].u[-1] < line.level(low) or knots[-1].tangent[-1] > 0 or also(knots[-1])
-        ),
-        line.room,
-    )
+    start = Knot(top.u, -top.tangent)
+    side = _side(line, start)
+
+    def stop(knots: list[Knot]) -> bool:
+        last = knots[-1]
+        turned = last.u[-1] < line.level(low) or last.tangent[-1] > 0
+        return turned or _side(line, last) * side < 0 or also(last)
+
+    curve = trace(line.field, start, stop, line.room)
+    if _side(line, curve.knots[-1]) * side < 0:
+        point = locate(line.field, *curve.knots[-2:])
+        if point is not None:
+            end = Knot(point.u, point.along)
+            also(end)
+            return Stretch(line, (*curve.knots[:-1], end)), None
     turns = curve.turns()
     if turns:
         knot, limit = fold_at(line, curve, turns[0])
@@ -326,17 +334,22 @@ def _informed_from_above(
     return Stretch(line, curve.knots), None
 
 
+def _side(line: OneParameter, knot: Knot) -> float:
+    """Its sign changes where the curve passes through a branch point."""
+    return orientation(line.field(knot.u)[1], knot.tangent)
+
+
 def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) -> Transition:
     """A trivial branch x, which ends where it loses stability."""
     trivial = Standing(x)
-    start = line.iterated(_start(line, "informed", high), high)
-    if start is None:
+    start = line.iterated(line.start("informed", high), high)
+    disappears = _instability(line, x, low, high)
+    if start is None and disappears is None:
         raise SolveError(
             f"{line.model.name}: the informed branch did not converge at {line.control} = {high:g}"
         )
-    if np.max(np.abs(start - x)) < SAME:
-        return Transition(trivial)
-    disappears = _instability(line, x, low, high)
+    if start is None or np.max(np.abs(start - x)) < SAME:
+        return Transition(trivial, disappears=disappears)
     met: list[float] = []
 
     def arrived(knot: Knot) -> bool:
@@ -346,13 +359,12 @@ def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) ->
         return near
 
     informed, appears = _informed_from_above(line, low, high, arrived)
-    if met and disappears is not None and appears is None:
-        if abs(met[-1] / disappears.value - 1) > 0.05:
-            where = f"{line.control} = {met[-1]:g}"
-            raise SolveError(
-                f"{line.model.name}: the informed branch meets the trivial one at {where}, not"
-                " where that loses stability"
-            )
+    if (
+        met
+        and disappears is not None
+        and appears is None
+        and abs(line.level(met[-1]) - line.level(disappears.value)) < THERE
+    ):
         return Transition(
             trivial, None, disappears, disappears, continuous=True, pieces=_pieces(informed)
         )

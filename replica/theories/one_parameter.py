@@ -40,6 +40,8 @@ class Followed(Protocol):
 
     def equations(self, sizes: NodeSizes, route: str = ..., one_set: bool = ...) -> Any: ...
 
+    def start_vector(self, start: Any, values: Any) -> np.ndarray: ...
+
 
 @cache
 def _linearised(equations: CompiledEquations, control: str) -> Callable[..., Linearisation]:
@@ -83,7 +85,7 @@ class OneParameter:
         self.logarithmic, self.sign = quantity.low >= 0, -1.0 if quantity.information < 0 else 1.0
         self.low = np.array([q.low for q in model.overlaps], dtype=float)
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
-        self._log = np.array([q.logarithmic for q in model.overlaps])
+        self.is_log = np.array([q.logarithmic for q in model.overlaps])
         self._equations = theory.equations(sizes, one_set=one_set is not None)
         # What was evaluated on this line, which lives for one search.
         self._seen: dict[tuple[bytes, float], Linearisation] = {}
@@ -123,7 +125,8 @@ class OneParameter:
 
     def value(self, t: float) -> float:
         """The control value at t."""
-        return float(np.exp(self.sign * t) if self.logarithmic else self.sign * t)
+        with np.errstate(over="ignore"):  # a step of Newton may go anywhere
+            return float(np.exp(self.sign * t) if self.logarithmic else self.sign * t)
 
     def at(self, x: np.ndarray, c: float) -> Linearisation:
         """The model at overlaps ``x`` and control value ``c``."""
@@ -144,16 +147,16 @@ class OneParameter:
 
     def overlaps(self, u: np.ndarray) -> np.ndarray:
         """x of a point u, or of rows of points."""
-        return np.where(self._log, np.exp(np.where(self._log, u[..., :-1], 0.0)), u[..., :-1])
+        return np.where(self.is_log, np.exp(np.where(self.is_log, u[..., :-1], 0.0)), u[..., :-1])
 
     def place(self, x: np.ndarray, t: float) -> np.ndarray:
         """u of overlaps x."""
         with np.errstate(divide="ignore"):  # perfect recovery, which no curve meets
-            return np.append(np.where(self._log, np.log(np.where(self._log, x, 1.0)), x), t)
+            return np.append(np.where(self.is_log, np.log(np.where(self.is_log, x, 1.0)), x), t)
 
     def stretch(self, x: np.ndarray) -> np.ndarray:
         """dx/du of each overlap."""
-        return np.where(self._log, x, 1.0)
+        return np.where(self.is_log, x, 1.0)
 
     def field(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """H and dH/du, H = F - x, or log F - log x of a logarithmic overlap; NaN outside the domain
@@ -165,8 +168,8 @@ class OneParameter:
             return np.full(n, np.nan), np.full((n, n + 1), np.nan)
         here = self.at(x, c)
         rate = self.sign * (c if self.logarithmic else 1.0)
-        image = np.where(self._log & ~(here.update > 0), np.nan, here.update)
-        gap = np.where(self._log, np.log(np.where(self._log, image, 1.0)) - u[:-1], image - x)
+        image = np.where(self.is_log & ~(here.update > 0), np.nan, here.update)
+        gap = np.where(self.is_log, np.log(np.where(self.is_log, image, 1.0)) - u[:-1], image - x)
         unit = self.stretch(image)[:, None]
         return gap, np.column_stack(
             [here.slope / unit * self.stretch(x) - np.eye(n), rate * here.dF_dc[:, None] / unit]
@@ -179,8 +182,12 @@ class OneParameter:
         x = self.overlaps(u)
         distance = np.minimum(x - self.low, self.high - x)
         return np.append(
-            np.where(self._log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf
+            np.where(self.is_log, FOLDING, SHARE * np.maximum(distance, NEAREST)), np.inf
         )
+
+    def start(self, name: str, c: float) -> np.ndarray:
+        """The overlaps of a start of the model."""
+        return self.theory.start_vector(self.model.starts[name], {**self.fixed, self.control: c})
 
     def iterated(
         self, x0: np.ndarray, c: float, tol: float = 1e-10, most: int = 2000
