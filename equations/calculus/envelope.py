@@ -20,6 +20,7 @@ import sympy as sp
 from sympy.core.symbol import Str
 
 from .averages import Numerical, SampleAverage
+from .special_functions import LogSumExp
 
 
 class MoreauEnvelope(sp.Expr):
@@ -293,3 +294,23 @@ def linear_predictor(envelope: MoreauEnvelope) -> tuple[sp.Expr, sp.Expr]:
     if weight.has(z):
         raise NotEliminable(f"{envelope.loss} is not linear in {z}")
     return base - sums[0], weight
+
+
+def token_function(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[str, sp.Expr] | None:
+    """phi, an expression in one token's chi, and how s_l is made of it; None where it is not.
+
+    "none": s_l = phi_l; "sum": phi_l/sum phi; "softmax": exp(phi_l)/sum exp(phi).
+    """
+    index = envelope.index
+    found = ("none", weight)
+    (whole, *more) = [*weight.atoms(sp.Sum), *weight.atoms(LogSumExp)] or [None]
+    if isinstance(whole, sp.Sum):
+        found = ("sum", whole.function.subs(whole.limits[0][0], index))
+        plain, total = found[1], sp.S.One
+    elif isinstance(whole, LogSumExp):
+        found = ("softmax", whole.args[0].subs(whole.args[1], index))
+        plain, total = sp.exp(found[1]), sp.S.Zero
+    if whole is not None and (more or weight.xreplace({whole: total}) != plain):
+        return None
+    allowed = {envelope.fields[0][0][index], PRESENT[index]}
+    return found if found[1].atoms(sp.Indexed) <= allowed else None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .prox import Channel
+from .problem import Channel
 
 
 def _equation(

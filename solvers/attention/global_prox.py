@@ -14,13 +14,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .prox import TOLERANCE, Attention, Channel, descend, error, solve_spd
+from .problem import Attention, Channel
+from .prox import TOLERANCE, descend, newton
 
 ROUGH = 1e-3
 """Tolerance (as ``TOLERANCE``) while valleys are compared: h is then known to about the square of
 it.
 """
-BLOCK = 256
+BLOCK = 1024
 GLANCE = 3
 """Newton steps from every start before it is decided which descents are worth continuing."""
 STEPS, ROUGH_STEPS = 60, 25
@@ -74,7 +75,7 @@ def _finish(
         chosen = jax.lax.dynamic_slice(order, (k * size,), (size,))
         part = at.of(owner[chosen])
         end = descend(attend, part, ends.chi[:, chosen], max_steps=steps, tolerance=tolerance)
-        new = Followed(end.chi, end.height, error(part, end) <= max(tolerance, MET))
+        new = Followed(end.chi, end.height, end.error <= max(tolerance, MET))
         return k + 1, jax.tree.map(lambda a, b: a.at[..., chosen].set(b, mode="drop"), ends, new)
 
     return jax.lax.while_loop(lambda s: s[0] * size < count, group, (jnp.asarray(0), ends))[1]
@@ -83,7 +84,7 @@ def _finish(
 def _follow(attend: Attention, at: Channel, chi: jax.Array, few: int = 6) -> Followed:
     """Minima to ``TOLERANCE``: a few steps for all samples, then the slow ones among themselves."""
     first = descend(attend, at, chi, max_steps=few)
-    left = error(at, first)
+    left = first.error
     ends = Followed(first.chi, first.height, left <= MET)
     promise = jnp.where(left > TOLERANCE, left, jnp.inf)  # NaN is never finite: it stays unmet
     return _finish(attend, at, jnp.arange(len(at.label)), ends, promise, STEPS, TOLERANCE)
@@ -95,10 +96,10 @@ def _glance(
     """A few steps from ``start``, and how much the descent promises (inf: nothing)."""
     few = descend(attend, at, start, max_steps=GLANCE, tolerance=ROUGH)
     near = jnp.max(jnp.abs(few.chi - known.chi), axis=0) <= NEAR * jnp.sqrt(at.key_width)
-    move, convex = solve_spd(few.hessian, -few.gradient)
-    fall = -jnp.sum(move * few.gradient, axis=0) / 2
+    move, slopes, convex = newton(attend, at, tuple(few.chi), 0.0)
+    fall = -sum(m * g for m, g in zip(move, slopes, strict=True)) / 2
     hopeless = convex & (few.height - HOPE * fall > known.height)
-    ended = error(at, few) <= ROUGH
+    ended = few.error <= ROUGH
     return Followed(few.chi, few.height, ended), jnp.where(
         ended | near | hopeless, jnp.inf, few.height - known.height
     )

@@ -11,17 +11,48 @@ from scipy.optimize import minimize
 from solvers import Status
 from solvers.attention import affine_prox, global_prox, prox
 from solvers.attention.data import single_location, whiten
-from solvers.attention.prox import Attention, Channel
+from solvers.attention.expansion import expand, measure, solve, solve_spd
+from solvers.attention.problem import (
+    Attention,
+    Channel,
+    Norm,
+    TokenWeight,
+    reduced,
+    values,
+)
 from solvers.warm_start import warm_fixed_point
 
+SCALE = 1.3
+
+
+def erf(chi: jax.Array, _: jax.Array) -> jax.Array:
+    return 1 + jax.scipy.special.erf(chi - 0.3)
+
+
+def softplus(chi: jax.Array, present: jax.Array) -> jax.Array:
+    return present * jax.nn.softplus(chi)
+
+
+def exponent(chi: jax.Array, present: jax.Array) -> jax.Array:
+    return SCALE * chi + jnp.log(present)
+
+
+def relu(chi: jax.Array, _: jax.Array) -> jax.Array:
+    return jnp.maximum(chi - 0.2, 0.0)
+
+
 ATTENTION = {
-    "softmax": Attention(lambda chi, _: jax.nn.softmax(chi, axis=0)),
-    "erf": Attention(lambda chi, _: 1 + jax.scipy.special.erf(chi - 0.3)),
+    "softmax": Attention(
+        lambda chi, here: jax.nn.softmax(exponent(chi, here), axis=0),
+        token=TokenWeight(exponent, Norm.SOFTMAX),
+    ),
+    "erf": Attention(erf, token=TokenWeight(erf)),
     "linear": Attention(lambda chi, _: 1 + chi),
     "softplus": Attention(
-        lambda chi, _: jax.nn.softplus(chi) / jnp.sum(jax.nn.softplus(chi), axis=0)
+        lambda chi, here: softplus(chi, here) / jnp.sum(softplus(chi, here), axis=0),
+        token=TokenWeight(softplus, Norm.SUM),
     ),
-    "relu": Attention(lambda chi, _: jnp.maximum(chi - 0.2, 0.0), (0.2,)),
+    "relu": Attention(relu, (0.2,), TokenWeight(relu)),
 }
 
 
@@ -41,6 +72,33 @@ def channel(tokens: int, n: int, key_width: float = 3.0, value_width: float = 0.
     )
 
 
+@pytest.mark.parametrize("name", [n for n in ATTENTION if n != "linear"])
+def test_closed_forms_are_what_automatic_differentiation_gives(name: str) -> None:
+    """h, its slope, its gradient and (H + tau)^-1, at random points, kinks and absent tokens."""
+    closed, rng = ATTENTION[name], np.random.default_rng(5)
+    present = np.ones((3, 40))
+    if name in ("softmax", "softplus"):
+        present[2, ::3] = 0
+    at = channel(3, 40)._replace(present=jnp.array(present))
+    chi = rng.normal(size=(3, 40))
+    chi[0, :10] = 0.2
+    right = tuple(jnp.array(rng.normal(size=(3, 40))))
+
+    def found(attend: Attention) -> tuple[np.ndarray, ...]:
+        def program(chi: jax.Array) -> list[jax.Array]:
+            rows = tuple(chi)
+            slopes, matrix = expand(attend, at, rows)
+            x, positive = solve(matrix, 0.3, right)
+            moved = jnp.stack(x) * positive
+            return [*measure(attend, at, rows), jnp.stack(slopes), moved, positive]
+
+        return tuple(map(np.asarray, jax.jit(program)(jnp.array(chi))))
+
+    for ours, automatic in zip(found(closed), found(closed._replace(token=None)), strict=True):
+        np.testing.assert_allclose(ours, automatic, atol=1e-11)
+    assert 0.2 < np.mean(found(closed)[-1]) < 1
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -55,7 +113,7 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
     """
     attend, at, tokens = ATTENTION[name], channel(3, 6), 3
     chi, _, failed = global_prox.search(attend, at, at.key)
-    height = prox.reduced(attend, at, chi)
+    height = reduced(attend, at, chi)
     assert not np.any(failed)
     rng = np.random.default_rng(1)
     for i in range(6):
@@ -74,7 +132,7 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
             minimize(full, base + rng.normal(size=6) * s, method="BFGS").fun for s in (0, 1, 2)
         )
         assert height[i] <= lowest + 1e-7
-        z = prox.values(attend, at, chi)[:, i]
+        z = values(attend, at, chi)[:, i]
         assert full(np.concatenate([chi[:, i], z])) == pytest.approx(float(height[i]), abs=1e-12)
 
 
@@ -82,7 +140,7 @@ def test_elimination_and_search_agree_with_scipy_on_the_full_problem(name: str) 
 def test_search_is_not_beaten_by_many_random_starts() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
     chi, _, _ = global_prox.search(attend, at, at.key)
-    height, rng = prox.reduced(attend, at, chi), np.random.default_rng(2)
+    height, rng = reduced(attend, at, chi), np.random.default_rng(2)
     for scale in (1.0, 3.0, 3.0, 6.0, 6.0, 9.0):
         other = prox.descend(
             attend, at, at.key + scale * jnp.array(rng.normal(size=at.key.shape)), tolerance=1e-6
@@ -95,7 +153,7 @@ def test_a_single_start_is_not_enough_and_the_search_says_how_often() -> None:
     attend, at = ATTENTION["softmax"], channel(3, 1000, key_width=8.0, value_width=1.2)
     alone = prox.descend(attend, at, at.key)
     chi, changed, _ = global_prox.search(attend, at, at.key)
-    gain = alone.height - prox.reduced(attend, at, chi)
+    gain = alone.height - reduced(attend, at, chi)
     assert np.array_equal(changed, gain > 1e-8 * (1 + np.abs(alone.height)))
     assert 0 < np.mean(changed) < 0.2
 
@@ -106,13 +164,13 @@ def test_a_bend_of_the_attention_holds_tokens_and_is_searched_exactly() -> None:
     """
     attend, at = ATTENTION["relu"], channel(2, 40)
     chi, _, failed = global_prox.search(attend, at, at.key)
-    height = prox.reduced(attend, at, chi)
+    height = reduced(attend, at, chi)
     assert not np.any(failed)
     assert 0.05 < np.mean(chi == 0.2) < 0.6
     axis = np.linspace(-6, 6, 81)
     grid = np.stack(np.meshgrid(axis, axis)).reshape(2, -1)  # every point of it for every sample
     sample, point = (i.ravel() for i in np.meshgrid(np.arange(40), np.arange(grid.shape[1])))
-    everywhere = prox.reduced(attend, at.of(sample), jnp.asarray(grid[:, point])).reshape(-1, 40)
+    everywhere = reduced(attend, at.of(sample), jnp.asarray(grid[:, point])).reshape(-1, 40)
     assert np.all(everywhere.min(axis=0) >= height - 1e-9)
 
 
@@ -139,7 +197,7 @@ def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
     exact, z = affine_prox.minimiser(at, jnp.array(0.3), jnp.array(1.4), r)
     assert not np.any(failed)
     np.testing.assert_allclose(exact, chi, atol=1e-8)
-    np.testing.assert_allclose(z, prox.values(AFFINE, at, chi), atol=1e-8)
+    np.testing.assert_allclose(z, values(AFFINE, at, chi), atol=1e-8)
     np.testing.assert_allclose(r, at.label - jnp.sum((0.3 + 1.4 * exact) * z, axis=0), atol=1e-10)
 
 
@@ -169,10 +227,10 @@ def test_solve_spd() -> None:
     root = rng.normal(size=(5, 5, 7))
     matrix = np.einsum("ikn,jkn->ijn", root, root) + 0.1 * np.eye(5)[:, :, None]
     right = rng.normal(size=(5, 7))
-    x, positive = prox.solve_spd(jnp.array(matrix), jnp.array(right))
+    x, positive = solve_spd(jnp.array(matrix), jnp.array(right))
     assert np.all(positive)
     np.testing.assert_allclose(np.einsum("ijn,jn->in", matrix, x), right, atol=1e-9)
-    assert not np.any(prox.solve_spd(-jnp.array(matrix), jnp.array(right))[1])
+    assert not np.any(solve_spd(-jnp.array(matrix), jnp.array(right))[1])
 
 
 def test_a_nan_centre_is_reported_as_failed() -> None:

@@ -32,10 +32,11 @@ from equations.calculus.envelope import (
     ProxForce,
     TeacherAverage,
     linear_predictor,
+    token_function,
 )
 from solvers.attention import affine_prox, global_prox, prox
 from solvers.attention.data import Samples
-from solvers.attention.prox import Attention, Channel
+from solvers.attention.problem import Attention, Channel, Norm, TokenWeight, values
 
 from ...errors import LoweringError
 from ...lowering.evaluate import Evaluation
@@ -147,6 +148,7 @@ class ProximalMap:
     average: TeacherAverage = field(init=False)
     target: sp.Expr = field(init=False)
     weight: sp.Expr = field(init=False)
+    token: tuple[str, sp.Expr] | None = field(init=False)
     affine: tuple[sp.Expr, sp.Expr] | None = field(init=False)
     breakpoints: tuple[sp.Expr, ...] = field(init=False)
     closing: ReducedEquations = field(init=False)
@@ -163,6 +165,7 @@ class ProximalMap:
             "average": average,
             "target": target,
             "weight": weight,
+            "token": token_function(envelope, weight),
             "affine": _affine(envelope, weight),
         }
         parts |= {
@@ -216,9 +219,22 @@ class ProximalMap:
             return jnp.broadcast_to(value, chi.shape)
 
         e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), controls, {}, write=False)
-        return Attention(
-            sigma, tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.breakpoints)
-        )
+        kinks = tuple(jnp.asarray(e.value(kink), dtype=float) for kink in self.breakpoints)
+        return Attention(sigma, kinks, self._token_weight(controls))
+
+    def _token_weight(self, controls: Arrays) -> TokenWeight | None:
+        """The weight as a function of one token, where it is made of one."""
+        if self.token is None:
+            return None
+        norm, expr = self.token
+        index, key = self.envelope.index, self.envelope.fields[0][0]
+
+        def phi(chi: jax.Array, present: jax.Array) -> jax.Array:
+            e = Evaluation({}, NodeSizes(), [], jnp.zeros(0), controls, {}, write=False)
+            e.env |= {sp.Indexed(key, index): chi, sp.Indexed(PRESENT, index): present}
+            return jnp.broadcast_to(e.value(expr), chi.shape)
+
+        return TokenWeight(phi, Norm[norm.upper()])
 
     def _affine_values(self, c: jax.Array) -> tuple[jax.Array, jax.Array]:
         e = Evaluation(
@@ -260,7 +276,7 @@ class ProximalMap:
         if self.affine:
             return affine_prox.minimiser(at, *self._affine_values(c), found)
         chi = prox.responsive(self.attend(c), at, found)
-        return chi, prox.values(self.attend(c), at, chi)
+        return chi, values(self.attend(c), at, chi)
 
     def averages(
         self,
