@@ -78,6 +78,7 @@ from .phase.curve import curve
 from .phase.diagram import phase_diagram
 from .phase.thresholds import Thresholds, thresholds
 from .plots.figures import plot
+from .programs import clear_caches
 from .renamed import missing
 from .show import show
 from .solution import Solution
@@ -144,6 +145,7 @@ __all__ = [
     "bayes_glm",
     "by_parts",
     "check",
+    "clear_caches",
     "conjugate",
     "convex_erm",
     "curve",

@@ -42,12 +42,21 @@ Key = tuple["Program", Signature]
 
 
 class Store:
-    """The compiled programs, the most recently used last."""
+    """The compiled programs, the most recently used last.
+
+    Attributes
+    ----------
+    notice : callable
+        Told of every compilation, see ``Notice``; set by whoever shows it.
+    compilations : int
+        How many there were.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Any] = OrderedDict()
         self._lock = RLock()
         self.notice: Notice = nullcontext
+        self.compilations = 0
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -66,6 +75,7 @@ class Store:
         One that runs just now is held by its caller until it ends.
         """
         with self._lock:
+            self.compilations += 1
             self._kept[key] = compiled
             while len(self._kept) > 1 and (len(self._kept) > MOST or memory_maps() > MOST_MAPS):
                 self._kept.popitem(last=False)
@@ -103,14 +113,20 @@ class Program:
         self.name = name or getattr(function, "__name__", "")
         self._function, self._options = function, dict(options or {})
         self._lock = RLock()
-        self.compilations = 0
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.compiled(*arguments)(*arguments)
+        leaves, structure = jax.tree.flatten(arguments)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self._function(*arguments)  # a part of another program
+        return self._found(_signature(leaves, structure), arguments)(*arguments)
 
-    def compiled(self, *arguments: Any) -> Any:
-        """The compiled function for arguments of such shapes, from the store if it is there."""
-        key = self, _signature(arguments)
+    def prepare(self, *arguments: Any) -> None:
+        """Compile it for arguments of such shapes, without running it."""
+        self._found(_signature(*jax.tree.flatten(arguments)), arguments)
+
+    def _found(self, signature: Signature, arguments: Sequence[Any]) -> Any:
+        """The compiled function, from the store if it is there."""
+        key = self, signature
         found = STORE.find(key)
         if found is not None:
             return found
@@ -122,9 +138,11 @@ class Program:
             return found
 
     def _compile(self, arguments: Sequence[Any]) -> Any:
+        def fresh(*traced: Any) -> Any:  # what JAX remembers of a function goes with it
+            return self._function(*traced)
+
         with STORE.notice(self.name):
-            lowered = jax.jit(self._function).lower(*arguments)
-            self.compilations += 1
+            lowered = jax.jit(fresh).lower(*arguments)
             return lowered.compile(known_options(self._options))
 
 
@@ -134,7 +152,7 @@ def side_by_side(*calls: tuple[Program, tuple[Any, ...]]) -> None:
     def compile_one(call: tuple[Program, tuple[Any, ...]]) -> None:
         program, arguments = call
         with double_precision():  # the setting is per thread
-            program.compiled(*arguments)
+            program.prepare(*arguments)
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         list(pool.map(compile_one, calls))
@@ -176,9 +194,8 @@ def _is_known(name: str, value: Any) -> bool:
     return _KNOWN[name]
 
 
-def _signature(arguments: Sequence[Any]) -> Signature:
+def _signature(leaves: Sequence[Any], structure: Any) -> Signature:
     """Structure, shapes and types."""
-    leaves, structure = jax.tree.flatten(arguments)
     return structure, jax.config.jax_enable_x64, *((np.shape(a), _type(a)) for a in leaves)
 
 

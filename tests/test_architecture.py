@@ -60,6 +60,7 @@ ROOMS = {
     "errors": "ground",
     "inputs": "ground",
     "precision": "ground",
+    "programs": "ground",
     "renamed": "ground",
     "solution": "solve",
     "show": "solve",

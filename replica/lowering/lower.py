@@ -57,9 +57,9 @@ SAFETY = 2.0
 FLOOR = 1e-13
 
 
-def error_from(finer: Any, value: Any) -> Any:
-    """The error of a value (an array of NumPy or JAX), from one on finer node sets."""
-    return SAFETY * abs(finer - value) + FLOOR * (1 + abs(value))
+def error_from(other: Any, value: Any) -> Any:
+    """The error of a value (an array of NumPy or JAX), from one on the second node sets."""
+    return SAFETY * abs(other - value) + FLOOR * (1 + abs(value))
 
 
 def value_and_error(
@@ -68,11 +68,11 @@ def value_and_error(
     values: Sequence[Any],
     sizes: NodeSizes | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """``expr`` at ``values`` (one array per symbol) and an estimate of its error from
-    a finer rule.
+    """``expr`` at ``values`` (one array per symbol) and an estimate of its error, from the second
+    node sets.
     """
     sizes = sizes or NodeSizes()
-    value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.finer()))
+    value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.shifted()))
     return value, error_from(finer, value)
 
 

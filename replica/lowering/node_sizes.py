@@ -11,9 +11,9 @@ NODES = ("gaussian", "line", "mellin", "subinterval", "localised")
 """The sizes that are refined together."""
 FINER = 1.6
 """One refinement has so many times the nodes; buckets are so far apart."""
-ROOM = 1.26
+ROOM = {"gaussian": 1.15, "line": 1.26, "mellin": 1.26, "subinterval": 1.26, "localised": 1.15}
 """A bucket holds so many times the default sizes, and so many times their refinements: the second
-node sets (``node_sets``), and what models need beyond the default.
+node sets (``node_sets``), and one step of what models need beyond the default (``at_least``).
 """
 
 
@@ -72,7 +72,8 @@ class NodeSizes:
 
     def bucket(self) -> NodeSizes:
         """The lengths that a program is compiled for: it takes all node sets of this bucket."""
-        lengths = {name: _bucket(getattr(self, name), _default(name)) for name in NODES}
+        units = {name: ROOM[name] * _default(name) for name in NODES}
+        lengths = {name: _bucket(getattr(self, name), unit) for name, unit in units.items()}
         return replace(self, **lengths, range_factor=1.0, is_shifted=False)
 
     def without_samples(self) -> NodeSizes:
@@ -107,11 +108,11 @@ def _default(name: str) -> Any:
     return next(f.default for f in fields(NodeSizes) if f.name == name)
 
 
-def _bucket(n: int, default: int) -> int:
-    """The smallest odd length ROOM * default * FINER^k that holds ``n`` nodes."""
+def _bucket(n: int, unit: float) -> int:
+    """The smallest odd length unit * FINER^k that holds ``n`` nodes."""
 
     def length(k: int) -> int:
-        return 2 * (math.ceil(ROOM * default * FINER**k) // 2) + 1
+        return 2 * (math.ceil(unit * FINER**k) // 2) + 1
 
-    k = math.ceil(math.log(n / (ROOM * default)) / math.log(FINER))
+    k = math.ceil(math.log(n / unit) / math.log(FINER))
     return next(length(i) for i in (k - 1, k, k + 1) if length(i) >= n)

@@ -25,7 +25,6 @@ from solvers import Box
 from ..lowering.lower import SCRAMBLE, Lowered
 from ..lowering.node_sets import NodeSets
 from ..lowering.node_sizes import NodeSizes
-from ..programs import QUICK, Program
 
 Values = dict[str, jax.Array]
 
@@ -395,23 +394,6 @@ def route_of(model: Model, route: str) -> Callable[[sp.Expr], sp.Expr]:
 def derived(model: Model, route: str = "exact") -> dict[sp.Symbol, sp.Expr]:
     """The model's saddle-point equations on one route (derived once per process)."""
     return derive(model, route_of(model, route))
-
-
-@cache
-def linearised(equations: CompiledEquations, control: str | None) -> Program:
-    """(controls, x, nodes) -> Linearisation along ``control``; without one, along that which costs
-    nothing, if there is any: the same program as for that.
-    """
-    along = equations.factor if control is None else control
-    if control != along:
-        return linearised(equations, along)
-    return Program(equations.linearisation(along), QUICK, equations.model.name)
-
-
-@cache
-def observed(equations: CompiledEquations) -> Program:
-    """(controls, x, nodes) -> observables."""
-    return Program(equations.observables, QUICK, equations.model.name)
 
 
 def box(model: Model) -> Box:

@@ -16,7 +16,8 @@ from solvers.branch import Polish
 from ..lowering.node_sets import NodeSets
 from .base import Point, Settings
 from .equations import CompiledEquations, CompiledObjective, box
-from .saddle_point import Numbers, SaddlePoint
+from .point_programs import Numbers
+from .saddle_point import SaddlePoint
 
 
 class Objective(SaddlePoint):

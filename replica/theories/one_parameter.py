@@ -18,7 +18,8 @@ from ..lowering.node_sets import arguments
 from ..lowering.node_sizes import NodeSizes
 from ..precision import double_precision
 from .base import two_standard_errors
-from .equations import Linearisation, linearised, observed
+from .equations import Linearisation
+from .point_programs import linearised, observed
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""

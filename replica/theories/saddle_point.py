@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ from solvers.branch import Polish
 from ..lowering.lower import FLOOR, SAFETY, Lowered, error_from
 from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
-from ..programs import QUICK, Program, side_by_side
+from ..programs import Program, side_by_side
 from . import lines as line_solvers
 from .base import (
     Branch,
@@ -42,8 +41,16 @@ from .base import (
     two_standard_errors,
 )
 from .classify import classify, measured, refuse_non_finite, violated
-from .equations import CompiledEquations, Linearisation, State, box, linearised, observed
+from .equations import CompiledEquations, Linearisation, State, box
 from .one_parameter import OneParameter
+from .point_programs import (
+    Numbers,
+    derivatives_of,
+    linearised,
+    newton_step,
+    observed,
+    search_of,
+)
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
@@ -189,7 +196,7 @@ class SaddlePoint(Theory):
             sizes = sizes.refined()
         c = jnp.asarray(self.control_vector(values))
         x = np.array(list(branch.overlaps.values()))
-        program = _derivatives(self.equations(sizes), moved)
+        program = derivatives_of(self.equations(sizes), moved)
 
         def derivatives(x: np.ndarray, at: NodeSizes) -> tuple[np.ndarray, np.ndarray]:
             return jax.tree.map(np.asarray, program(jnp.asarray(x), c, arguments(at)))
@@ -249,12 +256,8 @@ class SaddlePoint(Theory):
         """Where the iteration from ``x0`` ends, and the equations that it iterated."""
         equations = self.equations(sizes, settings.route)
         start, controls, sets = jnp.asarray(x0), jnp.asarray(c), arguments(sizes)
-        find = _search(self, equations, settings.polish)
-        how = Numbers(
-            jnp.asarray(float(settings.tol)),
-            jnp.asarray(int(settings.max_steps)),
-            jnp.asarray(float(settings.damping)),
-        )
+        find = search_of(self, equations, settings.polish)
+        how = Numbers.of(settings)
         if find not in self._begun:  # all that a point needs is compiled at once
             side_by_side(
                 (find, (start, controls, sets, how)),
@@ -370,35 +373,3 @@ class SaddlePoint(Theory):
             unresolved=error.x.max(),
         )
         return self.classified(point, settings)
-
-
-class Numbers(NamedTuple):
-    """The numbers of ``Settings``, which are arguments of a program."""
-
-    tol: jax.Array
-    max_steps: jax.Array
-    damping: jax.Array
-
-
-@cache
-def _search(theory: SaddlePoint, equations: CompiledEquations, polish: Polish) -> Program:
-    """(start, controls, nodes, numbers) -> Iteration."""
-
-    def find(x0: jax.Array, c: jax.Array, sets: NodeSets, how: Numbers) -> Iteration:
-        return theory.iterate(equations, x0, c, sets, how, polish)
-
-    return Program(find, QUICK, theory.model.name)
-
-
-@cache
-def _derivatives(equations: CompiledEquations, moved: tuple[str, ...]) -> Program:
-    """(overlaps, controls, nodes) -> derivatives by the controls ``moved``."""
-    return Program(equations.derivatives(moved), QUICK, equations.model.name)
-
-
-def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    """(1 - J)^{-1} defect; infinite where there is none."""
-    try:
-        return np.linalg.solve(np.eye(len(defect)) - slope, defect)
-    except np.linalg.LinAlgError:
-        return np.full_like(defect, np.inf)

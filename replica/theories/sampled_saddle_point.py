@@ -37,7 +37,8 @@ from .base import (
 )
 from .equations import CompiledEquations, box
 from .one_parameter import OneParameter, SampledOneParameter
-from .saddle_point import MAX_LEVEL, SaddlePoint, newton_step
+from .point_programs import newton_step
+from .saddle_point import MAX_LEVEL, SaddlePoint
 
 FIRST_SAMPLES = 12
 """log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the
