@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from .phase.thresholds import Thresholds, thresholds
     from .plots.figures import plot
     from .runtime.kept import cache_folder
+    from .runtime.programs import clear_caches
     from .show import show
     from .solution import Solution
     from .solve import evaluate, solve
@@ -151,6 +152,7 @@ __all__ = [
     "by_parts",
     "cache_folder",
     "check",
+    "clear_caches",
     "conjugate",
     "convex_erm",
     "curve",

@@ -42,6 +42,7 @@ HOMES = {
     "save": "replica.files.store",
     "versions": "replica.files.store",
     "cache_folder": "replica.runtime.kept",
+    "clear_caches": "replica.runtime.programs",
     "Sensitivity": "replica.linear_response",
     "onset": "replica.linear_response",
     "sensitivity": "replica.linear_response",

@@ -67,6 +67,24 @@ def unstarted(x0: jax.Array) -> Iteration:
     return Iteration(x0, x0, jnp.asarray(jnp.inf, x0.dtype), jnp.asarray(0), jnp.asarray(RUNNING))
 
 
+def advanced(
+    now: Iteration,
+    before: jax.Array,
+    x: jax.Array,
+    fx: jax.Array,
+    box: Box,
+    tol: float | jax.Array,
+) -> Iteration:
+    """The state of plain iteration at ``x``, of image ``fx``; ``now.x`` and ``before`` are the two
+    points before it.
+    """
+    residual, status = converged(x, fx, box, tol)
+    back, jump = jnp.max(jnp.abs(x - before)), jnp.max(jnp.abs(x - now.x))
+    cycle = (status == RUNNING) & (back <= CYCLE * jump) & (now.steps > 1)
+    ended = jnp.where(cycle, Status.TWO_CYCLE.code, status)
+    return Iteration(x, fx, residual, now.steps + 1, ended)
+
+
 def check_damping(damping: float) -> None:
     """Refuse a damping outside [0, 1): it is the weight on the old iterate.
 
@@ -123,16 +141,7 @@ def fixed_point(
     def step(state: tuple[Iteration, jax.Array]) -> tuple[Iteration, jax.Array]:
         now, before = state
         x = (1 - damping) * now.fx + damping * now.x
-        fx = f(x)
-        residual, status = converged(x, fx, box, tol)
-        back, jump = jnp.max(jnp.abs(x - before)), jnp.max(jnp.abs(x - now.x))
-        cycle = (status == RUNNING) & (back <= CYCLE * jump) & (now.steps > 1)
-        return (
-            Iteration(
-                x, fx, residual, now.steps + 1, jnp.where(cycle, Status.TWO_CYCLE.code, status)
-            ),
-            now.x,
-        )
+        return advanced(now, before, x, f(x), box, tol), now.x
 
     def running(state: tuple[Iteration, jax.Array]) -> jax.Array:
         return (state[0].status == RUNNING) & (state[0].steps < max_steps)

@@ -40,11 +40,18 @@ def trapezoid_gaussian(n: int, even: bool = False, cut: float = CUT) -> Nodes:
     n += 1 - n % 2
     points = np.linspace(-cut, cut, n)
     weights = np.exp(-(points**2) / 2)
-    weights /= weights.sum()
-    if not even:
-        return Nodes(points, weights)
-    half = n // 2
-    return Nodes(points[half:], np.concatenate([weights[half : half + 1], 2 * weights[half + 1 :]]))
+    whole = Nodes(points, weights / weights.sum())
+    return half_of(whole) if even else whole
+
+
+def half_of(nodes: Nodes) -> Nodes:
+    """The non-negative half of a symmetric rule, for even functions."""
+    points, weights = nodes
+    half = len(points) // 2
+    doubled = 2 * weights[half:]
+    if len(points) % 2:  # the middle is its own mirror image
+        doubled[0] = weights[half]
+    return Nodes(points[half:], doubled)
 
 
 def below(n: int) -> np.ndarray:
@@ -88,17 +95,19 @@ def complex_gamma(z: jax.Array) -> jax.Array:
     return jnp.exp(log_gamma) / product
 
 
-def mellin(n: int, contour: jax.Array, period: jax.Array) -> tuple[jax.Array, jax.Array]:
+def mellin(
+    places: jax.Array, weights: jax.Array, last: jax.Array, contour: jax.Array, period: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """(1/2 pi i) int dz Gamma(z) f(z) along Re z = contour for f(conj z) = conj f(z): Re sum_j w_j
     f(z_j).
 
-    n nodes z_j = contour + i j step with step = 2 pi/period, or larger if they would not reach
-    Im z = MELLIN_REACH, where Gamma has fallen to 1e-14.
+    Nodes z_j = contour + i places_j step with step = 2 pi/period, or larger if the ``last`` would
+    not reach Im z = MELLIN_REACH, where Gamma has fallen to 1e-14; ``weights`` are 1, and 1/2 at
+    place 0.
     """
-    step = jnp.maximum(2 * jnp.pi / period, MELLIN_REACH / (n - 1))
-    z = contour + 1j * step * jnp.arange(n)
-    weights = step / jnp.pi * complex_gamma(z)
-    return z, weights.at[0].divide(2.0)
+    step = jnp.maximum(2 * jnp.pi / period, MELLIN_REACH / last)
+    z = contour + 1j * step * places
+    return z, weights * step / jnp.pi * complex_gamma(z)
 
 
 def sobol_gaussian(dims: int, log2_n: int, scrambles: int, seed: int = 0) -> np.ndarray:

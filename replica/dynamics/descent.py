@@ -20,6 +20,7 @@ from ..errors import InputError, SolveError
 from ..lowering.node_sizes import NodeSizes
 from ..models import resolve
 from ..runtime.precision import double_precision
+from ..runtime.programs import Program
 from ..theories import gradient_flow, gram_field, theory_of
 
 MODEL = "slr-flow"
@@ -32,7 +33,7 @@ def _trajectory(model: Model) -> Any:
         forces = gram_field.field(model, gram_field.first_sizes(model), c).forces
         return ode.trajectory(lambda p, x: gram_descent.velocity(forces, fixed, x), None, x0, times)
 
-    return jax.jit(run, compiler_options=gram_field.OPTIONS)
+    return Program(run, gram_field.OPTIONS, model.name)
 
 
 @cache
@@ -49,7 +50,7 @@ def _descent(model: Model, surface: str) -> Any:
         path = jax.lax.scan(step, x0, None, length=wanted.shape[0] - 1)[1]
         return jnp.concatenate([x0[None], path])
 
-    return jax.jit(run, compiler_options=gram_field.OPTIONS)
+    return Program(run, gram_field.OPTIONS, model.name)
 
 
 def _started(

@@ -34,6 +34,7 @@ from ..lowering.lower import Lowered, NodeSizes
 from ..lowering.lower import function as lowered_function
 from ..models import resolve
 from ..runtime.precision import double_precision
+from ..runtime.programs import Program
 from ..solve import solve
 from ..theories import sphere_flow, theory_of
 
@@ -69,15 +70,18 @@ def _drift(model: Model, name: str) -> Callable[[Any, jax.Array], jax.Array]:
 
 @cache
 def _trajectory(model: Model, name: str) -> Any:
-    return jax.jit(lambda c, x0, times: solver.trajectory(_drift(model, name), c, x0, times))
+    return Program(
+        lambda c, x0, times: solver.trajectory(_drift(model, name), c, x0, times), name=model.name
+    )
 
 
 @cache
 def _arrival(model: Model, name: str) -> Any:
-    return jax.jit(
+    return Program(
         lambda c, x0, level, latest: solver.arrival(
             _drift(model, name), c, x0, lambda x: jnp.abs(x) - level, latest
-        )
+        ),
+        name=model.name,
     )
 
 
@@ -159,7 +163,7 @@ def _recursion(model: Model, finite: bool) -> Any:
 
         return jnp.append(start, jax.lax.scan(step, start, sizes)[1])
 
-    return jax.jit(jax.vmap(path, in_axes=(None, 0, None, None)))
+    return Program(jax.vmap(path, in_axes=(None, 0, None, None)), name=model.name)
 
 
 def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> Path:

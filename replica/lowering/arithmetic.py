@@ -73,9 +73,25 @@ def power(evaluation: Evaluation, e: sp.Pow) -> Any:
         n = int(exponent)
         return evaluation.value(base) ** n if n > 0 else 1 / evaluation.value(base) ** (-n)
     if isinstance(exponent, sp.Rational) and exponent.q == 2:
-        root, n = jnp.sqrt(evaluation.value(base)), int(exponent.p)
+        root, n = square_root(evaluation.value(base)), int(exponent.p)
         return root**n if n > 0 else 1 / root ** (-n)
     return jnp.power(evaluation.value(base), evaluation.value(exponent))
+
+
+def square_root(value: Any) -> Any:
+    """The principal root; of a complex number in few operations, as XLA's own takes long to
+    compile.
+    """
+    if not jnp.iscomplexobj(value):
+        return jnp.sqrt(value)
+    a, b = jnp.real(value), jnp.imag(value)
+    longer, shorter = jnp.maximum(jnp.abs(a), jnp.abs(b)), jnp.minimum(jnp.abs(a), jnp.abs(b))
+    ratio = shorter / jnp.where(longer > 0, longer, 1.0)  # squares would overflow
+    large = jnp.sqrt((longer * jnp.sqrt(1 + ratio**2) + jnp.abs(a)) / 2)
+    small = jnp.where(large > 0, b / (2 * large), 0.0)
+    right = a >= 0
+    real = jnp.where(right, large, jnp.abs(small))
+    return real + 1j * jnp.where(right, small, jnp.copysign(large, b))
 
 
 @lowers(sp.log)

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import sympy as sp
 
 from equations.calculus.averages import Bound
-from solvers import quadrature
 
 from ..errors import LoweringError
 from .functions import FUNCTIONS
+from .node_sets import NodeSets, node_sets
 from .node_sizes import NodeSizes
 from .rules import rule_of
 
@@ -35,6 +35,8 @@ class Evaluation:
     env : dict of symbol -> array
         What symbols stand for here; bound variables while they are in scope.
     axes : dict of bound variable -> axis
+    sizes, sets : NodeSizes, NodeSets
+        The nodes; those of ``sizes`` unless others are given, such as arguments of a program.
     scope : dict of bound variable -> (identity of its node set, whether that depends on unknowns)
     notes : dict
         Kept by the rules for all evaluations of the same expressions.
@@ -51,11 +53,12 @@ class Evaluation:
         write: bool,
         expressions: Mapping[str, sp.Expr] | None = None,
         notes: dict[Any, Any] | None = None,
+        sets: NodeSets | None = None,
     ) -> None:
         self.axes, self.sizes, self.ndim = axes, sizes, len(axes)
         self.expressions = expressions or {}
         self.notes = {} if notes is None else notes
-        self.cut = quadrature.CUT * self.sizes.range_factor
+        self.sets = node_sets(sizes) if sets is None else sets
         self.env: dict[Any, Any] = dict(controls)
         self.env.update({symbol: x[i] for i, symbol in enumerate(unknowns)})
         self.unknowns = set(unknowns)

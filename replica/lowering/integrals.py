@@ -31,21 +31,21 @@ def average(evaluation: Evaluation, e: Average) -> Any:
     features.
     """
     x, mean, value = e.variable, evaluation.value(e.mean), evaluation.value
-    deviation, sizes = jnp.sqrt(value(e.variance)), evaluation.sizes
+    deviation, sets = jnp.sqrt(value(e.variance)), evaluation.sets
     roots = breakpoints(e.body, x)
     smooth = not roots and not e.localised
     even = smooth and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
     along, axis = partial(evaluation.along, x), evaluation.axes[x]
     features = [value(f) for f in e.localised]
     if len(features) > 2:
-        points, weights = integration.foci(along, axis, sizes, mean, deviation, features)
+        points, weights = integration.foci(along, axis, sets, mean, deviation, features)
     elif features:
-        points, weights = integration.localised(along, sizes, mean, deviation, *features)
+        points, weights = integration.localised(along, sets, mean, deviation, *features)
     elif roots:
         edges = [value(r) for r in roots]
-        points, weights = integration.panels(along, axis, sizes, mean, deviation, edges)
+        points, weights = integration.panels(along, axis, sets, mean, deviation, edges)
     else:
-        nodes = quadrature.trapezoid_gaussian(sizes.gaussian, bool(even), evaluation.cut)
+        nodes = sets.even if even else sets.gaussian
         points, weights = mean + deviation * along(nodes.points), along(nodes.weights)
     identity, varies = evaluation.identity(e, tuple(roots), bool(even))
     return evaluation.under(
@@ -58,7 +58,8 @@ def below(evaluation: Evaluation, e: Below) -> jax.Array:
     """A step between two variables of the same nodes, integrated as a smooth function is."""
     lower, upper = e.args
     rows, columns = evaluation.axes[upper], evaluation.axes[lower]
-    matrix, shape = quadrature.below(evaluation.sizes.gaussian), [1] * evaluation.ndim
+    matrix = quadrature.below(len(evaluation.sets.gaussian.points))
+    shape = [1] * evaluation.ndim
     shape[rows], shape[columns] = matrix.shape
     return jnp.asarray(matrix if rows < columns else matrix.T).reshape(shape)
 
@@ -67,9 +68,9 @@ def below(evaluation: Evaluation, e: Below) -> jax.Array:
 def line_integral(evaluation: Evaluation, e: LineIntegral) -> Any:
     """Trapezoid between the ends, beyond which there is nothing."""
     low, high = (evaluation.value(p) for p in e.parameters)
-    margin = (evaluation.sizes.range_factor - 1) * (high - low) / 2
+    margin = (evaluation.sets.reach - 1) * (high - low) / 2
     low, high = low - margin, high + margin
-    nodes = quadrature.unit_trapezoid(evaluation.sizes.line)
+    nodes = evaluation.sets.line
     points = low + (high - low) * evaluation.along(e.variable, nodes.points)
     weights = (high - low) * evaluation.along(e.variable, nodes.weights)
 
@@ -83,8 +84,8 @@ def line_integral(evaluation: Evaluation, e: LineIntegral) -> Any:
 def mellin_integral(evaluation: Evaluation, e: MellinIntegral) -> Any:
     """Trapezoid along the contour."""
     contour, period = (evaluation.value(p) for p in e.parameters)
-    span = evaluation.sizes.range_factor * jnp.reshape(period, ())
-    z, factors = quadrature.mellin(evaluation.sizes.mellin, contour, span)
+    span = evaluation.sets.reach * jnp.reshape(period, ())
+    z, factors = quadrature.mellin(*evaluation.sets.mellin, contour, span)
     points = evaluation.along(e.variable, z)
     weights = evaluation.along(e.variable, factors)
 

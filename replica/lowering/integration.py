@@ -13,7 +13,7 @@ import numpy as np
 
 from solvers import quadrature
 
-from .node_sizes import NodeSizes
+from .node_sets import NodeSets
 
 WIDEST = 100.0
 """A feature wider than this many deviations is none: the nodes are equidistant."""
@@ -29,12 +29,12 @@ def density(g: Any) -> Any:
 
 
 def panels(
-    along: Along, axis: int, sizes: NodeSizes, mean: Any, deviation: Any, roots: list[Any]
+    along: Along, axis: int, sets: NodeSets, mean: Any, deviation: Any, roots: list[Any]
 ) -> tuple[Any, Any]:
     """Gauss-Legendre between the kinks of the body, so that no panel contains one; x = mean if
     deviation = 0.
     """
-    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.gauss_legendre(sizes.subinterval)
+    cut, nodes = quadrature.CUT * sets.reach, sets.subinterval
     unit = jnp.where(deviation > 0, deviation, 1.0)
     breakpoints = (jnp.clip((r - mean) / unit, -cut, cut) for r in roots)
     edges = jnp.broadcast_arrays(-cut, *breakpoints, cut)
@@ -46,12 +46,12 @@ def panels(
 
 
 def localised(
-    along: Along, sizes: NodeSizes, mean: Any, deviation: Any, centre: Any, width: Any
+    along: Along, sets: NodeSets, mean: Any, deviation: Any, centre: Any, width: Any
 ) -> tuple[Any, Any]:
     """Trapezoid in t, x = centre + width sinh t: as many nodes per decade near the feature as far
     from it.
     """
-    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.unit_trapezoid(sizes.localised)
+    cut, nodes = quadrature.CUT * sets.reach, sets.localised
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middle, width = (
         jnp.clip((centre - mean) / unit, -FARTHEST, FARTHEST),
@@ -65,12 +65,12 @@ def localised(
 
 
 def foci(
-    along: Along, axis: int, sizes: NodeSizes, mean: Any, deviation: Any, focus: list[Any]
+    along: Along, axis: int, sets: NodeSets, mean: Any, deviation: Any, focus: list[Any]
 ) -> tuple[Any, Any]:
     """The same for several features: between the middles of neighbours Gauss-Legendre in t around
     each.
     """
-    cut, nodes = quadrature.CUT * sizes.range_factor, quadrature.gauss_legendre(sizes.localised)
+    cut, nodes = quadrature.CUT * sets.reach, sets.legendre
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middles, widths = (jnp.stack(jnp.broadcast_arrays(*focus[i::2])) for i in (0, 1))
     order = jnp.argsort(middles, axis=0)

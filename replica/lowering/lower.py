@@ -23,6 +23,7 @@ from equations.calculus.special_functions import stabilise
 from ..errors import LoweringError
 from .evaluate import SCRAMBLE, Evaluation
 from .functions import FUNCTIONS
+from .node_sets import NodeSets
 from .node_sizes import NodeSizes
 from .rules import has_rule
 
@@ -56,9 +57,9 @@ SAFETY = 2.0
 FLOOR = 1e-13
 
 
-def error_from(finer: Any, value: Any) -> Any:
-    """The error of a value (an array of NumPy or JAX), from one on finer node sets."""
-    return SAFETY * abs(finer - value) + FLOOR * (1 + abs(value))
+def error_from(other: Any, value: Any) -> Any:
+    """The error of a value (an array of NumPy or JAX), from one on the second node sets."""
+    return SAFETY * abs(other - value) + FLOOR * (1 + abs(value))
 
 
 def value_and_error(
@@ -67,11 +68,11 @@ def value_and_error(
     values: Sequence[Any],
     sizes: NodeSizes | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """``expr`` at ``values`` (one array per symbol) and an estimate of its error from
-    a finer rule.
+    """``expr`` at ``values`` (one array per symbol) and an estimate of its error, from the second
+    node sets.
     """
     sizes = sizes or NodeSizes()
-    value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.finer()))
+    value, finer = (function(symbols, expr, r)(*values) for r in (sizes, sizes.shifted()))
     return value, error_from(finer, value)
 
 
@@ -111,30 +112,35 @@ class Lowered:
                     self._axes.setdefault(variable, len(self._axes))
 
     def bind(
-        self, x: jax.Array, controls: Mapping[sp.Symbol, Any]
+        self, x: jax.Array, controls: Mapping[sp.Symbol, Any], sets: NodeSets | None = None
     ) -> Callable[[jax.Array | None], dict[str, jax.Array]]:
-        """Fix the controls; returns x -> values (x = None: at the ``x`` given here).
+        """Fix the controls, and the nodes (those of ``sizes`` by default); returns x -> values
+        (x = None: at the ``x`` given here).
 
         What does not depend on x is evaluated here, once, outside any loop the returned function
         runs in.
         """
         shared: dict[Any, Any] = {}
-        values = self._values(x, controls, shared, write=True)
-        return lambda x: values if x is None else self.at(x, controls, shared)
+        values = self._values(x, controls, shared, True, sets)
+
+        def at(x: jax.Array | None) -> dict[str, jax.Array]:
+            return values if x is None else self._values(x, controls, shared, False, sets)
+
+        return at
 
     def prepared(self, x: jax.Array, controls: Mapping[sp.Symbol, Any]) -> dict[Any, jax.Array]:
         """What does not depend on x, by subexpression, for ``at``: where a loop over x is not
         compiled, it is evaluated once all the same.
         """
         shared: dict[Any, Any] = {}
-        self._values(x, controls, shared, write=True)
+        self._values(x, controls, shared, True)
         return shared
 
     def at(
         self, x: jax.Array, controls: Mapping[sp.Symbol, Any], shared: dict[Any, Any]
     ) -> dict[str, jax.Array]:
         """The values at x, given what is ``prepared``."""
-        return self._values(x, controls, shared, write=False)
+        return self._values(x, controls, shared, False)
 
     def _values(
         self,
@@ -142,6 +148,7 @@ class Lowered:
         controls: Mapping[sp.Symbol, Any],
         shared: dict[Any, Any],
         write: bool,
+        sets: NodeSets | None = None,
     ) -> dict[str, jax.Array]:
         """The values at x; ``write``: what does not depend on x is put into ``shared``."""
         evaluation = Evaluation(
@@ -154,6 +161,7 @@ class Lowered:
             write=write,
             expressions=self.expressions,
             notes=self._notes,
+            sets=sets,
         )
         return {name: evaluation.scalar(e) for name, e in self.expressions.items()}
 

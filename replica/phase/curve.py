@@ -260,7 +260,7 @@ def _columns(
     line: OneParameter, u: np.ndarray, c: np.ndarray
 ) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]]:
     """The largest error of each point's overlaps, and name -> values, errors, labels."""
-    model, fine = line.model, line.finer()
+    model, fine = line.model, line.shifted()
     x = line.overlaps(u)
     here, there = ([at.at(p, v) for p, v in zip(x, c, strict=True)] for at in (line, fine))
     moved = np.array([_moved(line.field(p)[1], fine.field(p)[0] - line.field(p)[0]) for p in u])

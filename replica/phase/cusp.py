@@ -110,5 +110,5 @@ def _zero(
     rate = (least(place + 1e-3 * width, sizes)[0] - least(place - 1e-3 * width, sizes)[0]) / (
         2e-3 * width
     )
-    shift = SAFETY * abs(least(place, sizes.finer())[0] - least(place, sizes)[0])
+    shift = SAFETY * abs(least(place, sizes.shifted())[0] - least(place, sizes)[0])
     return float(place), shift / abs(rate) + 1e-6 * width

@@ -23,13 +23,19 @@ from equations import Model, derive
 from solvers import Box
 
 from ..lowering.lower import SCRAMBLE, Lowered
+from ..lowering.node_sets import NodeSets
 from ..lowering.node_sizes import NodeSizes
-from ..runtime.precision import CpuOptions
 
-COMPILER_OPTIONS = CpuOptions(xla_backend_optimization_level=1)
-"""Full optimisation compiles 1.5 times as long for code that runs no faster here."""
-Binding = dict[sp.Symbol, jax.Array]
 Values = dict[str, jax.Array]
+
+
+class Binding(NamedTuple):
+    """What stays fixed while overlaps vary: control values, and the nodes of all averages (None:
+    those of the equations' own sizes, as constants).
+    """
+
+    controls: dict[sp.Symbol, jax.Array]
+    sets: NodeSets | None = None
 
 
 class State(NamedTuple):
@@ -68,12 +74,12 @@ class Group:
 
         What does not depend on u is evaluated here, outside any loop the function runs in.
         """
-        at = self._lowered.bind(u, binding)
+        at = self._lowered.bind(u, *binding)
         return lambda v: self._joined(at(v))
 
     def at(self, u: jax.Array, binding: Binding) -> Values:
         """The entries at ``u``."""
-        return self._joined(self._lowered.bind(u, binding)(None))
+        return self._joined(self._lowered.bind(u, *binding)(None))
 
     def _joined(self, flat: Values) -> Values:
         return {
@@ -92,7 +98,8 @@ def stacked(values: Sequence[jax.Array]) -> jax.Array:
 
 
 class CompiledEquations:
-    """A model with its derived equations, at one set of node sizes.
+    """A model with its derived equations, at one bucket of node sizes: the nodes themselves are
+    arguments, and programs made of them serve all sets of the bucket.
 
     Parameters
     ----------
@@ -118,9 +125,9 @@ class CompiledEquations:
 
     # entries and groups --------------------------------------------------------------------------
 
-    def binding(self, c: jax.Array) -> Binding:
-        """Control symbols and their values."""
-        return {symbol: c[i] for i, symbol in enumerate(self.controls)}
+    def binding(self, c: jax.Array, sets: NodeSets | None = None) -> Binding:
+        """Control symbols with their values, and the nodes."""
+        return Binding({symbol: c[i] for i, symbol in enumerate(self.controls)}, sets)
 
     def lower(self, expressions: Mapping[str, sp.Expr], unknowns: list[sp.Symbol]) -> Lowered:
         """Expressions in the controls and ``unknowns``, ready to be evaluated."""
@@ -182,38 +189,38 @@ class CompiledEquations:
 
     # what they give ------------------------------------------------------------------------------
 
-    def conjugates(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
+    def conjugates(
+        self, c: jax.Array, x0: jax.Array, sets: NodeSets | None = None
+    ) -> Callable[[jax.Array], jax.Array]:
         """x -> conjugates (the gradient, for an objective)."""
-        at = self.group(["forces"]).bind(x0, self.binding(c))
+        at = self.group(["forces"]).bind(x0, self.binding(c, sets))
         return lambda x: at(x)["forces"]
 
-    def update(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
+    def update(
+        self, c: jax.Array, x0: jax.Array, sets: NodeSets | None = None
+    ) -> Callable[[jax.Array], jax.Array]:
         """x -> F(x), shape (n,)."""
-        forces, responses = self.conjugates(c, x0), self.group(["responses"], "conjugates")
-        return jax.jit(lambda x: responses.at(forces(x), self.binding(c))["responses"])
+        forces, responses = self.conjugates(c, x0, sets), self.group(["responses"], "conjugates")
+        return lambda x: responses.at(forces(x), self.binding(c, sets))["responses"]
 
-    def observables(self, c: jax.Array, x: jax.Array) -> jax.Array:
+    def observables(self, c: jax.Array, x: jax.Array, sets: NodeSets | None = None) -> jax.Array:
         """Observables at x, in the order of ``model.observables``."""
-        return self.group(["observables"]).at(x, self.binding(c))["observables"]
+        return self.group(["observables"]).at(x, self.binding(c, sets))["observables"]
 
-    def state(self, c: jax.Array, x: jax.Array) -> State:
+    def state(self, c: jax.Array, x: jax.Array, sets: NodeSets | None = None) -> State:
         """Everything the model defines at the overlaps ``x``."""
-        n, binding = x.shape[0], self.binding(c)
-        forces = self.group(["forces"]).at(x, binding)["forces"]
-        slope = self.group(["forces by overlaps"]).at(x, binding)["forces by overlaps"]
-        prior = self.group(["prior", "responses by conjugates"], "conjugates").at(forces, binding)
-        total = self._energy(x, forces, prior["prior"], binding)
-        update = self.group(["responses"], "conjugates").at(forces, binding)["responses"]
-        response = prior["responses by conjugates"].reshape(n, n)
-        observables = self.observables(c, x)
-        return State(forces, update, total, observables, response @ slope.reshape(n, n))
+        here = self.linearisation(None)(c, x, sets)
+        seen = self.observables(c, x, sets)
+        return State(here.hats, here.update, here.free_energy, seen, here.slope)  # type: ignore[arg-type]
 
-    def values(self, c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def values(
+        self, c: jax.Array, x: jax.Array, sets: NodeSets | None = None
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Conjugates, free energy and observables at ``x``, without slopes."""
-        binding = self.binding(c)
+        binding = self.binding(c, sets)
         forces = self.group(["forces"]).at(x, binding)["forces"]
         prior = self.group(["prior"], "conjugates").at(forces, binding)["prior"]
-        return forces, self._energy(x, forces, prior, binding), self.observables(c, x)
+        return forces, self._energy(x, forces, prior, binding), self.observables(c, x, sets)
 
     def _energy(
         self, x: jax.Array, forces: jax.Array, prior: jax.Array, binding: Binding
@@ -224,23 +231,34 @@ class CompiledEquations:
         coupling = self.group(["coupling"], "both").at(both, binding)["coupling"]
         return (channel + prior + coupling)[0]
 
-    def linearisation(self, control: str) -> Callable[[jax.Array, jax.Array], Linearisation]:
-        """(controls, x) -> Linearisation along ``control``.
+    @property
+    def factor(self) -> str | None:
+        """The control that multiplies the channel term and stands nowhere else, as a sample ratio
+        does.
+        """
+        factors = sp.Mul.make_args(self.model.channel)
+        rest = self.model.prior + self.model.coupling
+        for q in self.model.controls:
+            others = [f for f in factors if f != q.symbol]
+            alone = not any(e.has(q.symbol) for e in (*others, rest))
+            if alone and len(others) == len(factors) - 1:
+                return q.name
+        return None
+
+    def linearisation(
+        self, control: str | None
+    ) -> Callable[[jax.Array, jax.Array, NodeSets | None], Linearisation]:
+        """(controls, x, nodes) -> Linearisation along ``control`` (None: without its derivatives).
 
         Where the control multiplies the channel term (a sample ratio), dF/dc costs nothing beyond
         F: SymPy finds d(alpha G)/d alpha = G, which is evaluated already.
         """
 
         def names(image: str, by: str, term: str) -> list[str]:
-            return [
-                image,
-                f"{image} by {by}",
-                f"{image} by {control}",
-                term,
-                f"{term} by {control}",
-            ]
+            plain = [image, f"{image} by {by}", term]
+            return plain + ([] if control is None else [f"{e} by {control}" for e in (image, term)])
 
-        n = len(self.x)
+        n, still = len(self.x), () if control is not None else (jnp.zeros(1), jnp.zeros(1))
         first, second = (
             names("forces", "overlaps", "channel"),
             names("responses", "conjugates", "prior"),
@@ -248,14 +266,16 @@ class CompiledEquations:
         forces, responses = self.group(first), self.group(second, "conjugates")
         coupling = self.group(["coupling"], "both")
 
-        def at(c: jax.Array, x: jax.Array) -> Linearisation:
-            binding = self.binding(c)
-            hats, hats_x, hats_c, energy, energy_c = forces.at(x, binding).values()
-            image, image_h, image_c, entropy, entropy_c = responses.at(hats, binding).values()
+        def at(c: jax.Array, x: jax.Array, sets: NodeSets | None = None) -> Linearisation:
+            binding = self.binding(c, sets)
+            hats, hats_x, energy, hats_c, energy_c = *forces.at(x, binding).values(), *still
+            of_hats = responses.at(hats, binding).values()
+            image, image_h, entropy, image_c, entropy_c = *of_hats, *still
             pairing = coupling.at(jnp.concatenate([x, hats]), binding)["coupling"]
             inner, outer = hats_x.reshape(n, n), image_h.reshape(n, n)
             total = energy[0] + entropy[0] + pairing[0]
-            dF_dc, dPhi_dc = outer @ hats_c + image_c, energy_c[0] + entropy_c[0]
+            dF_dc = jnp.broadcast_to(outer @ jnp.broadcast_to(hats_c, n) + image_c, n)
+            dPhi_dc = energy_c[0] + entropy_c[0]
             return Linearisation(hats, image, outer @ inner, dF_dc, total, dPhi_dc)  # type: ignore[arg-type]
 
         return at
@@ -266,19 +286,23 @@ class CompiledEquations:
         """
         by = ",".join(moved)
 
-        def matrix(entry: str, argument: str, of: str, u: jax.Array, c: jax.Array) -> jax.Array:
-            name = f"{entry} by {argument}"
-            columns = len(self._arguments(argument))
-            return self.group([name], of).at(u, self.binding(c))[name].reshape(-1, columns)
+        def at(
+            x: jax.Array, c: jax.Array, sets: NodeSets | None = None
+        ) -> tuple[jax.Array, jax.Array]:
+            binding = self.binding(c, sets)
 
-        def at(x: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-            force_x = matrix("forces", "overlaps", "overlaps", x, c)
-            force_c = matrix("forces", by, "overlaps", x, c)
-            system, right = self._moved(x, c, matrix, by, force_x, force_c)
+            def matrix(entry: str, argument: str, of: str, u: jax.Array) -> jax.Array:
+                name = f"{entry} by {argument}"
+                columns = len(self._arguments(argument))
+                return self.group([name], of).at(u, binding)[name].reshape(-1, columns)
+
+            force_x = matrix("forces", "overlaps", "overlaps", x)
+            force_c = matrix("forces", by, "overlaps", x)
+            system, right = self._moved(x, binding, matrix, by, force_x, force_c)
             slope = jnp.linalg.solve(system, right)
             hats = force_x @ slope + force_c if self.h else jnp.zeros((0, len(moved)))
-            seen_x = matrix("observables", "overlaps", "overlaps", x, c)
-            seen = seen_x @ slope + matrix("observables", by, "overlaps", x, c)
+            seen_x = matrix("observables", "overlaps", "overlaps", x)
+            seen = seen_x @ slope + matrix("observables", by, "overlaps", x)
             distance = jnp.min(jnp.abs(jnp.linalg.eigvals(system)))
             return jnp.concatenate([slope, hats, seen]), distance
 
@@ -287,50 +311,68 @@ class CompiledEquations:
     def _moved(
         self,
         x: jax.Array,
-        c: jax.Array,
+        binding: Binding,
         matrix: Callable[..., jax.Array],
         by: str,
         force_x: jax.Array,
         force_c: jax.Array,
     ) -> tuple[jax.Array, jax.Array]:
         """A and b of A dx/dc = b: x = F(x, c)."""
-        hats = self.conjugates(c, x)(x)
-        response = matrix("responses", "conjugates", "conjugates", hats, c)
-        response_c = matrix("responses", by, "conjugates", hats, c)
+        hats = self.group(["forces"]).at(x, binding)["forces"]
+        response = matrix("responses", "conjugates", "conjugates", hats)
+        response_c = matrix("responses", by, "conjugates", hats)
         return jnp.eye(len(self.x)) - response @ force_x, response @ force_c + response_c
 
 
 class CompiledObjective(CompiledEquations):
     """The same for an objective without conjugates: F = x - gradient."""
 
-    def update(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """x -> x - gradient."""
-        gradient = self.conjugates(c, x0)
-        return jax.jit(lambda x: x - gradient(x))
+    @property
+    def factor(self) -> str | None:
+        """There is none."""
+        return None
 
-    def objective(self, c: jax.Array, x0: jax.Array) -> Callable[[jax.Array], jax.Array]:
+    def update(
+        self, c: jax.Array, x0: jax.Array, sets: NodeSets | None = None
+    ) -> Callable[[jax.Array], jax.Array]:
+        """x -> x - gradient."""
+        gradient = self.conjugates(c, x0, sets)
+        return lambda x: x - gradient(x)
+
+    def objective(
+        self, c: jax.Array, x0: jax.Array, sets: NodeSets | None = None
+    ) -> Callable[[jax.Array], jax.Array]:
         """x -> Phi."""
-        at = self.group(["channel"]).bind(x0, self.binding(c))
+        at = self.group(["channel"]).bind(x0, self.binding(c, sets))
         return lambda x: at(x)["channel"][0]
 
-    def at_infinity(self, c: jax.Array) -> jax.Array:
+    def at_infinity(self, c: jax.Array, sets: NodeSets | None = None) -> jax.Array:
         """Whether the optimum is a limit at infinite scale."""
         condition = self.lower({"value": self.record.infinite_scale}, [])
-        return condition.bind(jnp.zeros(0), self.binding(c))(None)["value"] > 0
+        return condition.bind(jnp.zeros(0), *self.binding(c, sets))(None)["value"] > 0
 
-    def state(self, c: jax.Array, x: jax.Array) -> State:
-        """Everything the model defines at ``x``."""
-        n, binding = x.shape[0], self.binding(c)
-        gradient = self.group(["forces"]).at(x, binding)["forces"]
-        slope = self.group(["forces by overlaps"]).at(x, binding)["forces by overlaps"]
-        value = self.group(["channel"]).at(x, binding)["channel"][0]
-        curvature = jnp.eye(n) - slope.reshape(n, n)
-        return State(jnp.zeros(0), x - gradient, value, self.observables(c, x), curvature)
+    def linearisation(
+        self, control: str | None
+    ) -> Callable[[jax.Array, jax.Array, NodeSets | None], Linearisation]:
+        """(controls, x, nodes) -> Linearisation; no curve is followed, and it has no derivatives by
+        a control.
+        """
+        assert control is None
+        n, names = len(self.x), ["forces", "forces by overlaps", "channel"]
+
+        def at(c: jax.Array, x: jax.Array, sets: NodeSets | None = None) -> Linearisation:
+            found = self.group(names).at(x, self.binding(c, sets))
+            gradient, slope, value = (found[name] for name in names)
+            curvature, none = jnp.eye(n) - slope.reshape(n, n), jnp.zeros(())
+            hats = jnp.zeros(0)
+            return Linearisation(hats, x - gradient, curvature, jnp.zeros(n), value[0], none)  # type: ignore[arg-type]
+
+        return at
 
     def _moved(
         self,
         x: jax.Array,
-        c: jax.Array,
+        binding: Binding,
         matrix: Callable[..., jax.Array],
         by: str,
         force_x: jax.Array,

@@ -18,6 +18,7 @@ from solvers import Status, gram_descent
 
 from ..lowering.lower import error_from, value_and_error
 from ..lowering.node_sizes import NodeSizes
+from ..runtime.programs import Program
 from .base import Branch, Settings, Starts, Theory, merged, substitution
 from .classify import Measured, violated
 from .gram_field import (
@@ -184,9 +185,8 @@ def _constant(model: Model, name: str) -> Any:
     expression = model.theory.rewrite(model.expressions[name])
     symbols = [q.symbol for q in model.controls if q.symbol in expression.free_symbols]
     where = [i for i, q in enumerate(model.controls) if q.symbol in symbols]
-    return jax.jit(
-        lambda c: value_and_error(symbols, expression, [c[i] for i in where]),
-        compiler_options=OPTIONS,
+    return Program(
+        lambda c: value_and_error(symbols, expression, [c[i] for i in where]), OPTIONS, model.name
     )
 
 

@@ -22,7 +22,7 @@ from solvers import gram_descent
 from ..errors import InputError
 from ..lowering.lower import Lowered
 from ..lowering.node_sizes import NodeSizes
-from ..runtime.precision import CpuOptions
+from ..runtime.programs import Program
 from .equations import CompiledEquations
 
 SIZES = NodeSizes(gaussian=41, line=121, localised=61, mellin=161)
@@ -31,7 +31,7 @@ LATEST, EDGE = 200.0, 1e2
 """The time up to which a flow is followed, and the length |w|/sqrt(D) beyond which it is said to
 diverge.
 """
-OPTIONS = CpuOptions(xla_backend_optimization_level=0)
+OPTIONS = {"xla_backend_optimization_level": 0}
 """Code that is compiled for one point and runs a few thousand times."""
 OBJECTIVE = "objective"
 """Of the values of a model the first one; no observable has this name."""
@@ -115,7 +115,7 @@ def _anywhere(model: Model) -> jax.Array:
 def field(model: Model, sizes: NodeSizes, c: jax.Array) -> Field:
     """What does not depend on the overlaps is evaluated here, outside any loop."""
     binding = equations(model, sizes).binding(c)
-    return Field(model, lowered(model, sizes).bind(_anywhere(model), binding))
+    return Field(model, lowered(model, sizes).bind(_anywhere(model), *binding))
 
 
 class GramFlow:
@@ -125,11 +125,11 @@ class GramFlow:
         self.model, self.lowered = model, lowered(model, sizes)
         self.binding = equations(model, sizes).binding
         self.keys: list[Any] = []
-        self.prepare = jax.jit(self._prepare, compiler_options=OPTIONS)
-        self.velocity = jax.jit(self._velocity, compiler_options=OPTIONS)
+        self.prepare = Program(self._prepare, OPTIONS, model.name)
+        self.velocity = Program(self._velocity, OPTIONS, model.name)
 
     def _prepare(self, c: jax.Array) -> list[jax.Array]:
-        shared = self.lowered.prepared(_anywhere(self.model), self.binding(c))
+        shared = self.lowered.prepared(_anywhere(self.model), self.binding(c).controls)
         self.keys = list(shared)  # while this is traced
         return [jnp.asarray(v) for v in shared.values()]
 
@@ -139,7 +139,7 @@ class GramFlow:
         known = dict(zip(self.keys, shared, strict=True))
 
         def values(overlaps: jax.Array) -> dict[str, jax.Array]:
-            return self.lowered.at(overlaps, self.binding(c), known)
+            return self.lowered.at(overlaps, self.binding(c).controls, known)
 
         return gram_descent.velocity(Field(self.model, values).forces, fixed, x)
 
@@ -175,7 +175,7 @@ def probe(model: Model, sizes: NodeSizes) -> Any:
 
         return jax.lax.map(one, points)
 
-    return jax.jit(run, compiler_options=OPTIONS)
+    return Program(run, OPTIONS, model.name)
 
 
 def embedded(

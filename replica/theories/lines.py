@@ -1,37 +1,30 @@
-"""Lines of points: each warm-started along itself, many in one compiled program or point by point.
+"""Lines of points, each warm-started along itself.
 
-On a CPU the points are mapped one after the other: in a batch every point would wait for the
-slowest. On other devices they are a batch.
+The points are solved one after the other by the programs that solve a single one, so that a sweep
+after a solve compiles nothing; a batched loop would make every point wait for the slowest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from solvers import Status
 
 from ..lowering.node_sizes import NodeSizes
-from ..runtime.precision import double_precision, mapped
+from ..runtime.precision import double_precision
 from .base import Done, Lines, Point, Settings
-from .equations import COMPILER_OPTIONS
-
-_REFINING = Lock()
-"""Finer node sets are compiled by one thread, not by all that need them at once."""
 
 
-class CompiledPoints(Protocol):
-    """What is needed of a theory whose points are compiled."""
+class SolvedPoints(Protocol):
+    """What is needed of a theory whose points are solved by compiled programs."""
 
-    def point_solver(
-        self, sizes: NodeSizes, settings: Settings
-    ) -> Callable[[jax.Array, jax.Array], Point]: ...
+    def solve_point(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> Point: ...
 
     def classified(self, point: Point, settings: Settings) -> Point: ...
 
@@ -45,59 +38,32 @@ class CompiledPoints(Protocol):
     ) -> tuple[Point, int]: ...
 
 
-def compiled_lines(
-    theory: CompiledPoints,
+def solved_lines(
+    theory: SolvedPoints,
     lines: Lines,
-    width: int,
     settings: Settings,
     sizes: NodeSizes,
     warm: bool,
     done: Done,
     most: int,
 ) -> tuple[Point, np.ndarray]:
-    """The points (lines, points), classified, and their levels, at most ``most``; all calls of one
-    ``width`` run the same program.
-    """
-    count = len(lines[0])
-    rows = np.minimum(np.arange(width), count - 1)  # a short column repeats its last line
-    starts, controls = (a[rows] for a in lines)
+    """The points (lines, points), classified, and their levels, at most ``most``."""
+    rows = []
     with double_precision():  # the setting is per thread
-        solver = _line_solver(theory, sizes, settings, warm)
-        found = solver(jnp.asarray(starts), jnp.asarray(controls))
-    points = jax.tree.map(lambda a: np.asarray(a)[:count], found)
-    with _REFINING:
-        result = _refined(theory, points, lines, settings, sizes, most)
-    done(lines[0].shape[0] * lines[0].shape[1])
-    return result
-
-
-@cache
-def _line_solver(theory: CompiledPoints, sizes: NodeSizes, settings: Settings, warm: bool) -> Any:
-    """Jitted: lines (starts, controls) -> Points, lines one after the other."""
-    solve = theory.point_solver(sizes, settings)
-
-    def line(start_and_controls: tuple[jax.Array, jax.Array]) -> Point:
-        starts, controls = start_and_controls
-
-        def step(
-            carry: tuple[jax.Array, jax.Array], item: tuple[jax.Array, jax.Array]
-        ) -> tuple[tuple[jax.Array, jax.Array], Point]:
-            previous, good = carry
-            x0, c = item
-            point = solve(jnp.where(good, previous, x0), c)
-            follow = jnp.asarray(warm) & (point.status == Status.SUCCESSFUL.code)
-            return (point.x, follow), point
-
-        return jax.lax.scan(step, (starts[0], jnp.asarray(False)), (starts, controls))[1]
-
-    return jax.jit(
-        lambda starts, controls: mapped(line, (starts, controls)),
-        compiler_options=COMPILER_OPTIONS,
-    )
+        for starts, controls in zip(*lines, strict=True):
+            points: list[Point] = []
+            for x0, c in zip(starts, controls, strict=True):
+                follow = warm and points and points[-1].status == Status.SUCCESSFUL.code
+                begin = np.asarray(points[-1].x) if follow else x0
+                points.append(theory.solve_point(begin, c, settings, sizes))
+                done(1)
+            rows.append(jax.tree.map(lambda *p: np.stack(p), *points))
+    found = jax.tree.map(lambda *p: np.stack(p), *rows)
+    return _refined(theory, found, lines, settings, sizes, most)
 
 
 def _refined(
-    theory: CompiledPoints,
+    theory: SolvedPoints,
     points: Point,
     lines: Lines,
     settings: Settings,

@@ -11,9 +11,12 @@ import sympy as sp
 
 from equations import Quadrature
 from solvers import Iteration, Status, minimise
+from solvers.branch import Polish
 
+from ..lowering.node_sets import NodeSets
 from .base import Point, Settings
 from .equations import CompiledEquations, CompiledObjective, box
+from .point_programs import Numbers
 from .saddle_point import SaddlePoint
 
 
@@ -31,18 +34,24 @@ class Objective(SaddlePoint):
         )
 
     def iterate(
-        self, equations: CompiledEquations, x0: jax.Array, c: jax.Array, settings: Settings
+        self,
+        equations: CompiledEquations,
+        x0: jax.Array,
+        c: jax.Array,
+        sets: NodeSets,
+        how: Numbers,
+        polish: Polish,
     ) -> Iteration:
-        if x0.shape[0] == 0:
-            return super().iterate(equations, x0, c, settings)
-        gradient, value = equations.conjugates(c, x0), equations.objective(c, x0)  # type: ignore[attr-defined]
-        return minimise(value, gradient, x0, tol=settings.tol, max_steps=256, box=box(self.model))
-
-    def status_of(self, equations: CompiledEquations, c: jax.Array, end: Iteration) -> jax.Array:
+        end = super().iterate(equations, x0, c, sets, how, polish)
+        if x0.shape[0]:
+            gradient = equations.conjugates(c, x0, sets)
+            value = equations.objective(c, x0, sets)  # type: ignore[attr-defined]
+            domain = box(self.model)
+            end = minimise(value, gradient, x0, tol=how.tol, max_steps=256, box=domain)
         if self.record.infinite_scale is sp.false:
-            return end.status
-        at_infinity = equations.at_infinity(c)  # type: ignore[attr-defined]
-        return jnp.where(at_infinity, Status.INFINITE_SCALE.code, end.status)
+            return end
+        at_infinity = equations.at_infinity(c, sets)  # type: ignore[attr-defined]
+        return end._replace(status=jnp.where(at_infinity, Status.INFINITE_SCALE.code, end.status))
 
     def _is_loose(self, point: Point, settings: Settings) -> bool:
         # The place of a flat optimum may be ill-determined where its value is not: errors there

@@ -5,7 +5,6 @@ follows, compiled once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Protocol
 
 import jax
@@ -15,10 +14,12 @@ import numpy as np
 from equations import Model
 
 from ..lowering.lower import FLOOR, SAFETY
+from ..lowering.node_sets import arguments
 from ..lowering.node_sizes import NodeSizes
 from ..runtime.precision import double_precision
 from .base import two_standard_errors
-from .equations import COMPILER_OPTIONS, CompiledEquations, Linearisation
+from .equations import Linearisation
+from .point_programs import linearised, observed
 
 EDGE = 1e-9
 """How far beyond an end of the domain rounding may carry an overlap."""
@@ -41,23 +42,6 @@ class Followed(Protocol):
     def equations(self, sizes: NodeSizes, route: str = ..., one_set: bool = ...) -> Any: ...
 
     def start_vector(self, start: Any, values: Any) -> np.ndarray: ...
-
-
-@cache
-def _linearised(equations: CompiledEquations, control: str) -> Callable[..., Linearisation]:
-    """(controls, x) -> Linearisation, jitted."""
-    return jax.jit(equations.linearisation(control), compiler_options=COMPILER_OPTIONS)
-
-
-@cache
-def _observed(equations: CompiledEquations, names: tuple[str, ...]) -> Callable[..., jax.Array]:
-    """(controls, x) -> the named observables, jitted."""
-    group = equations.group([f"observable {name}" for name in names])
-
-    def at(c: jax.Array, x: jax.Array) -> jax.Array:
-        return jnp.concatenate(list(group.at(x, equations.binding(c)).values()))
-
-    return jax.jit(at, compiler_options=COMPILER_OPTIONS)
 
 
 class OneParameter:
@@ -87,16 +71,17 @@ class OneParameter:
         self.high = np.array([q.high for q in model.overlaps], dtype=float)
         self.is_log = np.array([q.logarithmic for q in model.overlaps])
         self._equations = theory.equations(sizes, one_set=one_set is not None)
+        self._sets = arguments(sizes)
         # What was evaluated on this line, which lives for one search.
         self._seen: dict[tuple[bytes, float], Linearisation] = {}
 
-    def finer(self) -> OneParameter:
-        """The same on finer node sets."""
-        return type(self)(self.theory, self.sizes.finer(), self.control, self.fixed)
+    def shifted(self) -> OneParameter:
+        """The same on the second node sets."""
+        return type(self)(self.theory, self.sizes.shifted(), self.control, self.fixed)
 
     def uncertainty(self, number: Callable[[OneParameter], float]) -> float:
-        """Error of ``number(self)``: its shift on finer node sets."""
-        return SAFETY * abs(number(self.finer()) - number(self))
+        """Error of ``number(self)``: its shift on the second node sets."""
+        return SAFETY * abs(number(self.shifted()) - number(self))
 
     def gap_error(self, c: float, a: np.ndarray, b: np.ndarray) -> float:
         """Error of the difference of the free energies at the fixed points ``a`` and ``b``, where
@@ -112,12 +97,14 @@ class OneParameter:
         """The named observables at points u (m, n + 1), shape (m, names)."""
         if not names:
             return np.zeros((len(u), 0))
-        at, found = _observed(self._equations, names), []
+        every, found = list(self.model.observables), []
+        columns = [every.index(name) for name in names]
         with double_precision():
             for point in u:
                 x = np.clip(self.overlaps(point), self.low, self.high)
-                found.append(np.asarray(at(self._controls(self.value(point[-1])), jnp.asarray(x))))
-        return np.array(found)
+                c = self._controls(self.value(point[-1]))
+                found.append(np.asarray(observed(self._equations)(c, jnp.asarray(x), self._sets)))
+        return np.array(found)[:, columns]
 
     def level(self, c: float) -> float:
         """t at a control value."""
@@ -137,8 +124,8 @@ class OneParameter:
 
     def _evaluate(self, x: np.ndarray, c: float) -> Linearisation:
         with double_precision():
-            at = _linearised(self._equations, self.control)
-            return jax.tree.map(np.asarray, at(self._controls(c), jnp.asarray(x)))
+            at = linearised(self._equations, self.control)
+            return jax.tree.map(np.asarray, at(self._controls(c), jnp.asarray(x), self._sets))
 
     def _controls(self, c: float) -> jax.Array:
         """All control values, and which set is used."""
@@ -211,7 +198,7 @@ class OneParameter:
         equations = self.theory.equations(self.sizes)
         responses = equations.group(["responses"], "conjugates")
         with double_precision():
-            binding = equations.binding(jnp.asarray(controls))
+            binding = equations.binding(jnp.asarray(controls), self._sets)
             hats = jnp.zeros(len(self.model.conjugates))
             x = np.asarray(responses.at(hats, binding)["responses"])
         lowest = np.where(np.abs(x - self.low) <= ROUNDING, self.low, x)

@@ -1,16 +1,16 @@
 """Saddle points with averages by quadrature: start and controls in, a solved and judged point out.
 
-Nothing about a point is decided in Python, so one compilation serves a single solve and a whole
-grid. Each model is compiled once for its node sizes and settings of the solver; controls are traced
-arguments. Every point is evaluated again on finer node sets: the difference, propagated through
-(1 - dF/dx)^-1, is its error.
+A model is three programs: the search for a fixed point; F, its slope and Phi at given overlaps;
+the observables there. Node positions and weights are their arguments, as controls, starts,
+tolerances and damping are, so that they serve every node set of a bucket, single solves, grids and
+curves. Every point is evaluated again, by the same programs, on a second node set: the difference,
+propagated through (1 - dF/dx)^-1, is its error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, ClassVar
 
 import jax
@@ -19,10 +19,13 @@ import numpy as np
 import sympy as sp
 
 from equations import Model, Quadrature, QuasiMonteCarlo
-from solvers import Iteration, Status, follow, propagate, spectral_radius
+from solvers import Iteration, Status, follow, radius_of
+from solvers.branch import Polish
 
 from ..lowering.lower import FLOOR, SAFETY, Lowered, error_from
+from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
+from ..runtime.programs import Program, side_by_side
 from . import lines as line_solvers
 from .base import (
     Branch,
@@ -38,20 +41,21 @@ from .base import (
     two_standard_errors,
 )
 from .classify import classify, measured, refuse_non_finite, violated
-from .equations import (
-    COMPILER_OPTIONS,
-    CompiledEquations,
-    State,
-    box,
-)
+from .equations import CompiledEquations, Linearisation, State, box
 from .one_parameter import OneParameter
+from .point_programs import (
+    Numbers,
+    derivatives_of,
+    linearised,
+    newton_step,
+    observed,
+    search_of,
+)
 
 MAX_LEVEL = 2
 """How often the node sets are refined (1.6 times each) before an average is called unresolved."""
 LOOSE = 3e-5
 """From this accuracy on, a search for thresholds begins with smaller node sets."""
-PointSolver = Callable[[jax.Array, jax.Array], Point]
-"""(start x0, controls c) -> Point, to be jitted or mapped over points."""
 
 
 class SaddlePoint(Theory):
@@ -66,13 +70,18 @@ class SaddlePoint(Theory):
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self._equations: dict[tuple[NodeSizes, str, bool], Any] = {}
+        self._begun: set[Program] = set()
 
     def equations(self, sizes: NodeSizes, route: str = "exact", one_set: bool = False) -> Any:
-        """The compiled equations; the same object for the same arguments."""
-        key = sizes, route, one_set
+        """The equations for the bucket of ``sizes``; the same object for the same bucket."""
+        key = self._structure(sizes, route), route, one_set
         if key not in self._equations:
-            self._equations[key] = self.Equations(self.model, sizes, route, one_set)
+            self._equations[key] = self.Equations(self.model, *key)
         return self._equations[key]
+
+    def _structure(self, sizes: NodeSizes, route: str) -> NodeSizes:
+        """What programs know of the node sets: samples are constants of theirs."""
+        return sizes.bucket() if route == "sampled" else sizes.bucket().without_samples()
 
     # the interface -------------------------------------------------------------------------------
 
@@ -119,9 +128,7 @@ class SaddlePoint(Theory):
             return self._sampled(x0, c, settings, sizes), 0
         level = 0
         while True:
-            solver = compiled(self, sizes, settings)
-            point = jax.tree.map(np.asarray, solver(jnp.asarray(x0), jnp.asarray(c)))
-            point = self.classified(point, settings)
+            point = self.classified(self.solve_point(x0, c, settings, sizes), settings)
             if level == max_level or Status.of(int(point.status)) is not Status.UNRESOLVED:
                 return point, level
             sizes, level = sizes.refined(), level + 1
@@ -177,9 +184,7 @@ class SaddlePoint(Theory):
         warm: bool,
         done: Done,
     ) -> tuple[Point, np.ndarray]:
-        return line_solvers.compiled_lines(
-            self, lines, width, settings, sizes, warm, done, MAX_LEVEL
-        )
+        return line_solvers.solved_lines(self, lines, settings, sizes, warm, done, MAX_LEVEL)
 
     def along(self, control: str, fixed: Mapping[str, float], sizes: NodeSizes) -> OneParameter:
         return OneParameter(self, sizes, control, dict(fixed))
@@ -192,14 +197,17 @@ class SaddlePoint(Theory):
             sizes = sizes.refined()
         c = jnp.asarray(self.control_vector(values))
         x = np.array(list(branch.overlaps.values()))
-        derivatives = _derivatives(self, sizes, moved)
-        table, distance = (np.asarray(v) for v in derivatives(x, c))
-        finer = np.asarray(_derivatives(self, sizes.finer(), moved)(x, c)[0])
-        error = SAFETY * np.abs(finer - table) + FLOOR
+        program = derivatives_of(self.equations(sizes), moved)
+
+        def derivatives(x: np.ndarray, at: NodeSizes) -> tuple[np.ndarray, np.ndarray]:
+            return jax.tree.map(np.asarray, program(jnp.asarray(x), c, arguments(at)))
+
+        table, distance = derivatives(x, sizes)
+        error = SAFETY * np.abs(derivatives(x, sizes.shifted())[0] - table) + FLOOR
         steps = np.array([branch.error[q.name] for q in self.model.overlaps])
         inside = np.where(x + steps > box(self.model).high, -steps, steps)
         for displaced in x + np.diag(inside):  # the point has an error of its own
-            error = error + np.abs(np.asarray(derivatives(displaced, c)[0]) - table)
+            error = error + np.abs(derivatives(displaced, sizes)[0] - table)
         return table, error, float(distance)
 
     def threshold_accuracy(self, accuracy: float) -> float:
@@ -221,62 +229,83 @@ class SaddlePoint(Theory):
 
     def state(self, c: jax.Array, x: jax.Array, sizes: NodeSizes) -> State:
         """Everything the model defines at the overlaps ``x``."""
-        return jax.tree.map(np.asarray, _evaluator(self, sizes)(c, x))
+        equations, sets = self.equations(sizes), arguments(sizes)
+        here = linearised(equations, None)(c, x, sets)
+        seen = observed(equations)(c, x, sets)
+        parts = here.hats, here.update, here.free_energy, seen, here.slope
+        return State(*map(np.asarray, parts))  # type: ignore[arg-type]
 
     def iterate(
-        self, equations: CompiledEquations, x0: jax.Array, c: jax.Array, settings: Settings
+        self,
+        equations: CompiledEquations,
+        x0: jax.Array,
+        c: jax.Array,
+        sets: NodeSets,
+        how: Numbers,
+        polish: Polish,
     ) -> Iteration:
         """From a start to a fixed point (traced)."""
         if x0.shape[0] == 0:
             success = jnp.asarray(Status.SUCCESSFUL.code)
             return Iteration(x0, x0, jnp.asarray(0.0), jnp.asarray(1), success)
-        return follow(
-            equations.update(c, x0),
-            x0,
-            tol=settings.tol,
-            max_steps=settings.max_steps,
-            damping=settings.damping,
-            box=box(self.model),
-            polish=settings.polish,
-        )
+        update, domain = equations.update(c, x0, sets), box(self.model)
+        return follow(update, x0, **how._asdict(), box=domain, polish=polish)
 
-    def status_of(self, equations: CompiledEquations, c: jax.Array, end: Iteration) -> jax.Array:
-        """The code of how an iteration ended (traced)."""
-        return end.status
-
-    def point_solver(self, sizes: NodeSizes, settings: Settings) -> PointSolver:
-        """How one point is solved, and solved again on finer node sets (traced)."""
-        coarse, fine = (self.equations(s, settings.route) for s in (sizes, sizes.finer()))
-        domain = box(self.model)
-
-        def solve(x0: jax.Array, c: jax.Array) -> Point:
-            end = self.iterate(coarse, x0, c, settings)
-            status = self.status_of(coarse, c, end)
-            state = coarse.state(c, end.x)
-            # The same point on finer sets: x' = x + (1 - J)^{-1} (F_fine(x) - x), and everything
-            # at x'.
-            update = fine.update(c, end.x)(end.x)
-            moved = end.x + newton_step(state.slope, update - end.x)
-            better = fine.state(c, jnp.clip(moved, domain.low, domain.high))
-            unresolved = SAFETY * jnp.abs(newton_step(state.slope, update - state.update))
-            left = propagate(state.slope, jnp.full_like(end.x, end.residual))
-            return Point(
-                end.x,
-                state.hats,
-                state.free_energy,
-                state.observables,
-                end.residual,
-                end.steps,
-                status,
-                spectral_radius(state.slope),
-                unresolved + left + FLOOR,
-                error_from(better.hats, state.hats),
-                error_from(better.free_energy, state.free_energy),
-                error_from(better.observables, state.observables),
-                jnp.max(unresolved, initial=0.0),
+    def searched(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> tuple[CompiledEquations, Iteration]:
+        """Where the iteration from ``x0`` ends, and the equations that it iterated."""
+        equations = self.equations(sizes, settings.route)
+        start, controls, sets = jnp.asarray(x0), jnp.asarray(c), arguments(sizes)
+        find = search_of(self, equations, settings.polish)
+        how = Numbers.of(settings)
+        if find not in self._begun:  # all that a point needs is compiled at once
+            side_by_side(
+                (find, (start, controls, sets, how)),
+                (linearised(equations, None), (controls, start, sets)),
+                (observed(equations), (controls, start, sets)),
             )
+            self._begun.add(find)
+        return equations, jax.tree.map(np.asarray, find(start, controls, sets, how))
 
-        return solve
+    def solve_point(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> Point:
+        """One point, not yet classified, and its errors from the second node set."""
+        equations, end = self.searched(x0, c, settings, sizes)
+        controls, domain = jnp.asarray(c), box(self.model)
+        # Sets of samples have their error from one another.
+        second = sizes if settings.route == "sampled" else sizes.shifted()
+
+        def at(x: np.ndarray, sizes: NodeSizes) -> tuple[Linearisation, np.ndarray]:
+            whole = controls, jnp.asarray(x), arguments(sizes)
+            found = linearised(equations, None)(*whole), observed(equations)(*whole)
+            return jax.tree.map(np.asarray, found)
+
+        here, seen = at(end.x, sizes)
+        # The same point on the second set: x' = x + (1 - J)^{-1} (F'(x) - x), and everything at x'.
+        update = np.asarray(
+            linearised(equations, None)(controls, jnp.asarray(end.x), arguments(second)).update
+        )
+        moved = end.x + newton_step(here.slope, update - end.x)
+        better, better_seen = at(np.clip(moved, domain.low, domain.high), second)
+        unresolved = SAFETY * np.abs(newton_step(here.slope, update - here.update))
+        left = np.abs(newton_step(here.slope, np.full_like(end.x, end.residual)))
+        return Point(
+            end.x,
+            here.hats,
+            here.free_energy,
+            seen,
+            end.residual,
+            end.steps,
+            end.status,
+            np.asarray(radius_of(here.slope)),
+            unresolved + left + FLOOR,
+            error_from(better.hats, here.hats),
+            error_from(better.free_energy, here.free_energy),
+            error_from(better_seen, seen),
+            np.max(unresolved, initial=0.0),
+        )
 
     def classified(self, point: Point, settings: Settings) -> Point:
         """A point with the verdict on it as its status."""
@@ -328,8 +357,8 @@ class SaddlePoint(Theory):
         """One solve per scrambled Sobol set; the mean, with twice the standard error over the
         sets.
         """
-        solver, inside = compiled(self, sizes, settings), jnp.asarray(np.maximum(x0, 1e-3))
-        runs = [solver(inside, jnp.asarray([*c, k])) for k in range(sizes.scrambles)]
+        inside, every = np.maximum(x0, 1e-3), range(sizes.scrambles)
+        runs = [self.solve_point(inside, np.array([*c, k]), settings, sizes) for k in every]
         stacked = jax.tree.map(lambda *a: np.stack(a), *runs)
         mean = jax.tree.map(lambda a: a.mean(axis=0), stacked)
         error = jax.tree.map(two_standard_errors, stacked)
@@ -345,26 +374,3 @@ class SaddlePoint(Theory):
             unresolved=error.x.max(),
         )
         return self.classified(point, settings)
-
-
-@cache
-def compiled(theory: SaddlePoint, sizes: NodeSizes, settings: Settings) -> Any:
-    """The jitted point solver."""
-    return jax.jit(theory.point_solver(sizes, settings), compiler_options=COMPILER_OPTIONS)
-
-
-@cache
-def _evaluator(theory: SaddlePoint, sizes: NodeSizes) -> Any:
-    """Jitted: (controls, overlaps) -> State."""
-    return jax.jit(theory.equations(sizes).state)
-
-
-@cache
-def _derivatives(theory: SaddlePoint, sizes: NodeSizes, moved: tuple[str, ...]) -> Any:
-    """Jitted: (overlaps, controls) -> derivatives by the controls ``moved``."""
-    return jax.jit(theory.equations(sizes).derivatives(moved), compiler_options=COMPILER_OPTIONS)
-
-
-def newton_step(slope: jax.Array, defect: jax.Array) -> jax.Array:
-    """(1 - J)^{-1} defect."""
-    return jnp.linalg.solve(jnp.eye(defect.shape[0]) - slope, defect) if defect.shape[0] else defect

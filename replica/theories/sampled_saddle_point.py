@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import ClassVar
 
 import jax
@@ -18,11 +19,13 @@ import numpy as np
 import sympy as sp
 
 from equations import QuasiMonteCarlo
-from solvers import Status, propagate, spectral_radius
+from solvers import Status, radius_of
 
 from ..lowering.lower import FLOOR
+from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
 from ..lowering.planted import halvings
+from ..runtime.programs import QUICK, Program
 from .base import (
     Branch,
     Point,
@@ -32,9 +35,10 @@ from .base import (
     substitution,
     two_standard_errors,
 )
-from .equations import box
+from .equations import CompiledEquations, box
 from .one_parameter import OneParameter, SampledOneParameter
-from .saddle_point import MAX_LEVEL, PointSolver, SaddlePoint, newton_step
+from .point_programs import newton_step
+from .saddle_point import MAX_LEVEL, SaddlePoint
 
 FIRST_SAMPLES = 12
 """log2 of the samples per set to begin with, for up to four explicit tokens; the square root of the
@@ -103,39 +107,58 @@ class SampledSaddlePoint(SaddlePoint):
     ) -> tuple[np.ndarray, np.ndarray, float]:
         return self.refuse_derivatives()
 
-    def point_solver(self, sizes: NodeSizes, settings: Settings) -> PointSolver:
-        """How one point is solved on the mean of all sets, and moved to each of them (traced)."""
-        every, domain = self.equations(sizes, settings.route), box(self.model)
-        one = self.equations(sizes, settings.route, one_set=True)
+    def _structure(self, sizes: NodeSizes, route: str) -> NodeSizes:
+        return sizes.bucket()
 
-        def solve(x0: jax.Array, c: jax.Array) -> Point:
-            end = self.iterate(every, x0, c, settings)
-            state = every.state(c, end.x)
+    def solve_point(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> Point:
+        """A point of the mean of all sets, and its errors from where it moves to on each of
+        them.
+        """
+        _, end = self.searched(x0, c, settings, sizes)
+        controls, x = jnp.asarray(c), jnp.asarray(end.x)
+        here = self.state(controls, x, sizes)
+        program = _on_each_set(self, self.equations(sizes, one_set=True))
+        whole = controls, x, jnp.asarray(here.update), jnp.asarray(here.slope), arguments(sizes)
+        shift, *per_set = jax.tree.map(np.asarray, program(*whole))
+        within = np.abs(newton_step(here.slope, np.full_like(end.x, WITHIN_SAMPLE)))
+        unresolved = two_standard_errors(shift) + within
+        left = np.abs(newton_step(here.slope, np.full_like(end.x, end.residual))) + FLOOR
+        values = (here.hats, here.free_energy, here.observables)
+        errors = [
+            two_standard_errors(v) + WITHIN_SAMPLE * (1 + np.abs(mean))
+            for v, mean in zip(per_set, values, strict=True)
+        ]
+        return Point(
+            end.x,
+            *values,
+            end.residual,
+            end.steps,
+            end.status,
+            np.asarray(radius_of(here.slope)),
+            unresolved + left,
+            *errors,
+            np.max(unresolved, initial=0.0),
+        )
 
-            def of_set(k: jax.Array) -> tuple[jax.Array, ...]:
-                c_s = jnp.append(c, k)
-                shift = newton_step(state.slope, one.update(c_s, end.x)(end.x) - state.update)
-                return shift, *one.values(c_s, jnp.clip(end.x + shift, domain.low, domain.high))
 
-            shift, *per_set = jax.lax.map(of_set, jnp.arange(sizes.scrambles, dtype=float))
-            within = propagate(state.slope, jnp.full_like(end.x, WITHIN_SAMPLE))
-            unresolved = two_standard_errors(shift) + within
-            left = propagate(state.slope, jnp.full_like(end.x, end.residual)) + FLOOR
-            values = (state.hats, state.free_energy, state.observables)
-            errors = [
-                two_standard_errors(v) + WITHIN_SAMPLE * (1 + jnp.abs(mean))
-                for v, mean in zip(per_set, values, strict=True)
-            ]
-            return Point(
-                end.x,
-                *values,
-                end.residual,
-                end.steps,
-                end.status,
-                spectral_radius(state.slope),
-                unresolved + left,
-                *errors,
-                jnp.max(unresolved, initial=0.0),
-            )
+@cache
+def _on_each_set(theory: SampledSaddlePoint, one: CompiledEquations) -> Program:
+    """(controls, x, F(x), dF/dx, nodes) -> how x moves on each set, and conjugates, Phi and
+    observables there.
+    """
+    domain = box(theory.model)
 
-        return solve
+    def moved(
+        c: jax.Array, x: jax.Array, update: jax.Array, slope: jax.Array, sets: NodeSets
+    ) -> tuple[jax.Array, ...]:
+        def of_set(k: jax.Array) -> tuple[jax.Array, ...]:
+            c_s = jnp.append(c, k)
+            defect = one.update(c_s, x, sets)(x) - update
+            shift = jnp.linalg.solve(jnp.eye(x.shape[0]) - slope, defect)
+            return shift, *one.values(c_s, jnp.clip(x + shift, domain.low, domain.high), sets)
+
+        return jax.lax.map(of_set, jnp.arange(one.sizes.scrambles, dtype=float))
+
+    return Program(moved, QUICK, theory.model.name)

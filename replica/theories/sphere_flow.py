@@ -22,6 +22,7 @@ from solvers import Status, ode
 from ..errors import InputError
 from ..lowering.lower import FLOOR
 from ..lowering.node_sizes import NodeSizes
+from ..runtime.programs import Program
 from .base import Branch, Settings, Starts, Theory
 from .equations import CompiledEquations
 
@@ -214,7 +215,7 @@ def drift_of(model: Model, name: str) -> Drift:
         binding = equations.binding(c)
 
         def one(p: jax.Array) -> tuple[jax.Array, ...]:
-            return tuple(lowered.bind(p[None], binding)(None).values())
+            return tuple(lowered.bind(p[None], *binding)(None).values())
 
         return jnp.vectorize(one, signature="()->(),(),()")(point)
 
@@ -223,17 +224,17 @@ def drift_of(model: Model, name: str) -> Drift:
 
 @cache
 def compiled_drift(model: Model, name: str) -> Any:
-    """``drift_of``, jitted."""
-    return jax.jit(drift_of(model, name))
+    """``drift_of``, compiled."""
+    return Program(drift_of(model, name), name=model.name)
 
 
 @cache
 def _observed(model: Model) -> Any:
-    return jax.jit(CompiledEquations(model, NodeSizes()).observables)
+    return Program(CompiledEquations(model, NodeSizes()).observables, name=model.name)
 
 
 @cache
 def _channel(model: Model) -> Any:
     equations = CompiledEquations(model, NodeSizes())
     group = equations.group(["channel"])
-    return jax.jit(lambda c, x: group.at(x, equations.binding(c))["channel"][0])
+    return Program(lambda c, x: group.at(x, equations.binding(c))["channel"][0], name=model.name)

@@ -12,6 +12,7 @@ import replica
 from equations import MODELS, derive
 from equations.slr.data import SPIKE
 from replica import Settings, Status
+from replica.runtime.programs import STORE
 
 DATA = Path(__file__).parents[1] / "data"
 ROWS = list(csv.DictReader((DATA / "slr_bayes_spiked.csv").open()))
@@ -218,18 +219,16 @@ def test_at_most_twenty_evaluations_away_from_spinodals() -> None:
             assert branch.steps <= 20
 
 
-def test_one_compilation_serves_fifty_values() -> None:
-    from replica.models import resolve
-    from replica.theories import theory_of
-    from replica.theories.saddle_point import SaddlePoint, compiled
-
-    model, values = resolve("slr-bayes", CONTROLS)
-    theory = theory_of(model)
-    assert isinstance(theory, SaddlePoint)
-    settings = solve(**CONTROLS).settings
-    function = compiled(theory, theory.node_sizes(values), settings)
-    assert function._cache_size() > 0
-    before = function._cache_size()
-    for alpha in np.linspace(0.5, 1.0, 5):
+def test_one_compilation_serves_other_controls_tolerances_and_sweeps() -> None:
+    """Whatever is no structure is an argument: nothing is compiled after the first solve."""
+    solve(**CONTROLS)
+    before = STORE.compilations
+    for alpha in np.linspace(0.5, 1.0, 3):
         solve(**(CONTROLS | {"alpha": alpha}))
-    assert function._cache_size() == before
+    for nu in (0.5, 2.0, 4.0, 10.0):
+        solve(**(CONTROLS | {"nu": nu}))
+    for settings in (Settings(tol=1e-7), Settings(damping=0.2), Settings(max_steps=50)):
+        replica.solve("slr-bayes", settings=settings, **CONTROLS)
+    grid = {"alpha": np.linspace(0.5, 1.0, 3)}
+    replica.sweep("slr-bayes", over=grid, **{k: v for k, v in CONTROLS.items() if k != "alpha"})
+    assert STORE.compilations == before

@@ -18,10 +18,11 @@ import numpy as np
 from equations import Model
 from solvers.attention.data import Samples
 
-from ...runtime.precision import CpuOptions, double_precision
+from ...runtime.precision import double_precision
+from ...runtime.programs import Program
 from .proximal_map import ProximalMap, proximal_map
 
-QUICK = CpuOptions(xla_backend_optimization_level=1)
+QUICK = {"xla_backend_optimization_level": 1}
 """For what runs a few times per solve: it compiles faster and runs no slower."""
 THREADS = 2
 """Pieces at a time: XLA runs the loops of a minimisation on one core."""
@@ -88,12 +89,12 @@ def compiled(model: Model, tokens: int) -> Compiled:
         return closing.update(x, a, c), jax.jacfwd(closing.update, argnums=(0, 1))(x, a, c)
 
     return Compiled(
-        jax.jit(parts.search),
-        jax.jit(image),
-        jax.jit(jax.jacfwd(averages, has_aux=True), compiler_options=QUICK),
-        jax.jit(lambda *a: _details(parts, *a), compiler_options=QUICK),
-        jax.jit(lambda *a: _closing(parts, *a), compiler_options=QUICK),
-        jax.jit(update_slopes, compiler_options=QUICK),
+        Program(parts.search, name=model.name),
+        Program(image, name=model.name),
+        Program(jax.jacfwd(averages, has_aux=True), QUICK, model.name),
+        Program(lambda *a: _details(parts, *a), QUICK, model.name),
+        Program(lambda *a: _closing(parts, *a), QUICK, model.name),
+        Program(update_slopes, QUICK, model.name),
     )
 
 
@@ -177,7 +178,7 @@ def tuning(model: Model, tokens: int, name: str) -> Tuning:
         )
         return at(x, origin, a)[1], seen_t + seen_a @ by_t + (seen_x + seen_a @ by_x) @ moved
 
-    return Tuning(jax.jit(averages, compiler_options=QUICK), jax.jit(along, compiler_options=QUICK))
+    return Tuning(Program(averages, QUICK, model.name), Program(along, QUICK, model.name))
 
 
 class SampleMap:

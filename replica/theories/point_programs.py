@@ -1,0 +1,98 @@
+"""The programs that a saddle point is solved with, each the same object for the same equations.
+
+    search        (start, controls, nodes, numbers) -> where the iteration ends
+    linearised    (controls, x, nodes)              -> conjugates, F, dF/dx, dF/dc, Phi, dPhi/dc
+    observed      (controls, x, nodes)              -> observables
+
+Nodes and numbers are arguments: both node sets of a bucket, all tolerances, single points, sweeps,
+thresholds and curves run the same three.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equations import Model
+from solvers import Iteration
+from solvers.branch import Polish
+
+from ..lowering.node_sets import NodeSets
+from ..runtime.programs import QUICK, Program
+from .base import Settings
+from .equations import CompiledEquations
+
+
+class Numbers(NamedTuple):
+    """The numbers of ``Settings``, which are arguments of a program."""
+
+    tol: jax.Array
+    max_steps: jax.Array
+    damping: jax.Array
+
+    @classmethod
+    def of(cls, settings: Settings) -> Numbers:
+        """Those of ``settings``."""
+        tol, damping = jnp.asarray(float(settings.tol)), jnp.asarray(float(settings.damping))
+        return cls(tol, jnp.asarray(int(settings.max_steps)), damping)
+
+
+class Iterated(Protocol):
+    """What is needed of a theory that searches a fixed point (traced)."""
+
+    model: Model
+
+    def iterate(
+        self,
+        equations: CompiledEquations,
+        x0: jax.Array,
+        c: jax.Array,
+        sets: NodeSets,
+        how: Numbers,
+        polish: Polish,
+    ) -> Iteration: ...
+
+
+@cache
+def search_of(theory: Iterated, equations: CompiledEquations, polish: Polish) -> Program:
+    """(start, controls, nodes, numbers) -> Iteration."""
+
+    def find(x0: jax.Array, c: jax.Array, sets: NodeSets, how: Numbers) -> Iteration:
+        return theory.iterate(equations, x0, c, sets, how, polish)
+
+    return Program(find, QUICK, theory.model.name)
+
+
+@cache
+def linearised(equations: CompiledEquations, control: str | None) -> Program:
+    """(controls, x, nodes) -> Linearisation along ``control``; without one, along that which costs
+    nothing, if there is any: the same program as for that.
+    """
+    along = equations.factor if control is None else control
+    if control != along:
+        return linearised(equations, along)
+    return Program(equations.linearisation(along), QUICK, equations.model.name)
+
+
+@cache
+def observed(equations: CompiledEquations) -> Program:
+    """(controls, x, nodes) -> observables."""
+    return Program(equations.observables, QUICK, equations.model.name)
+
+
+@cache
+def derivatives_of(equations: CompiledEquations, moved: tuple[str, ...]) -> Program:
+    """(overlaps, controls, nodes) -> derivatives by the controls ``moved``."""
+    return Program(equations.derivatives(moved), QUICK, equations.model.name)
+
+
+def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """(1 - J)^{-1} defect; infinite where there is none."""
+    try:
+        return np.linalg.solve(np.eye(len(defect)) - slope, defect)
+    except np.linalg.LinAlgError:
+        return np.full_like(defect, np.inf)
