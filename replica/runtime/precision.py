@@ -1,4 +1,4 @@
-"""Float64 for as long as we compute, and the device that is there."""
+"""Float64 for as long as we compute."""
 
 from __future__ import annotations
 
@@ -19,24 +19,19 @@ def double_precision() -> Iterator[None]:
     left as it was. Before the first program is compiled, JAX is told where to keep it.
     """
     check_process()
-    on_cpu()  # says in a sentence if the device is not there
+    check_device()
     keep_programs()
     with jax.enable_x64(True):
         yield
 
 
 @cache
-def on_cpu() -> bool:
-    """Whether programs run on a CPU. It starts JAX, which must not happen on import: the user may
-    choose the device until then.
-
-    Raises
-    ------
-    InputError
-        JAX does not find the device that the user asks for.
+def check_device() -> None:
+    """Raise InputError if JAX does not find the device that the user asks for. It starts JAX, which
+    must not happen on import: the user may choose the device until then.
     """
     try:
-        return jax.default_backend() == "cpu"
+        jax.default_backend()
     except (RuntimeError, AssertionError):  # with and without a plugin for the device
         raise InputError(
             f"JAX finds no device for JAX_PLATFORMS={jax.config.jax_platforms}: install JAX for it"
