@@ -38,15 +38,28 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """The file of a user's own model: its path as it was given, and its text."""
+    """The file of a user's own model.
+
+    Attributes
+    ----------
+    file : str
+        Its path as it was given.
+    text : str
+    imports : tuple of (str, str)
+        Files of its folder that it imports, and the SHA-256 of each.
+    """
 
     file: str
     text: str
+    imports: tuple[tuple[str, str], ...] = ()
 
     @property
     def sha256(self) -> str:
-        """Of the text."""
-        return hashlib.sha256(self.text.encode(errors="surrogateescape")).hexdigest()
+        """Of the text, and of what it imports."""
+        content = hashlib.sha256(self.text.encode(errors="surrogateescape"))
+        for name, digest in self.imports:
+            content.update(f"\0{name}\0{digest}".encode(errors="surrogateescape"))
+        return content.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ that is lost has its columns computed again by another one.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import pickle
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +24,7 @@ from equations.numerals import shown
 from ..errors import InputError, ReplicaWarning, SolveError
 from ..files.store import versions
 from ..models import built, of_source
+from ..models.imported import imports_beside
 from ..models.own_model import is_file
 
 INSTALL = "pip install 'replica-solver[distributed]'"
@@ -90,7 +93,27 @@ def _executed(reference: Reference, source: Source) -> Model:
             f"the text of {shown(source.file)} that a worker got has not the hash that was"
             " announced: it was changed on the way and is not executed"
         )
+    here = dict(imports_beside(source.file, source.text))
+    for name, sha256 in source.imports:
+        if here.get(name) != sha256:
+            raise InputError(
+                f"{shown(name)}, which {shown(source.file)} imports, is not on a worker as it is"
+                " here: give both the same folder"
+            )
+    if len(here) != len(source.imports):
+        raise InputError(
+            f"{shown(source.file)} imports files on a worker that it does not import here: give"
+            " both the same folder"
+        )
     return of_source(source, reference.options)
+
+
+class _Told(logging.Filter):
+    """Keeps what a lost connection makes dask log from the user, who is told by our own error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        problem = record.exc_info[1] if record.exc_info else None
+        return not isinstance(problem, asyncio.CancelledError | OSError)
 
 
 def _on_worker(job: Callable[..., Any], reference: Reference, column: Any) -> Any:
@@ -124,10 +147,13 @@ def connected(dask: Any) -> Iterator[Any]:
             f"no dask scheduler answers at {dask} ({error}): start one with `dask scheduler` and"
             " --host 127.0.0.1, or check the address"
         ) from error
+    told, logger = _Told(), logging.getLogger("distributed.client")
+    logger.addFilter(told)
     try:
         yield client
     finally:
         client.close()
+        logger.removeFilter(told)
 
 
 def distributed_results(

@@ -25,6 +25,7 @@ from equations import Model, ModelSpec, Source
 
 from ..errors import InputError, LoweringError
 from ..theories import theory_of
+from .imported import check_loaded, imports_beside
 
 INSIDE = ("equations", "solvers")
 """Packages that users need not import from."""
@@ -54,7 +55,7 @@ def family(path: str | os.PathLike[str]) -> ModelSpec:
             f"cannot read the model {name} ({reason}): give the path of a Python file that defines"
             " build()"
         ) from None
-    return from_source(Source(name, text))
+    return from_source(Source(name, text, imports_beside(name, text)))
 
 
 @cache
@@ -92,6 +93,7 @@ def _choices(values: Any) -> bool:
 
 @cache
 def _executed(source: Source) -> ModuleType:
+    check_loaded(source.file, source.imports)
     module = ModuleType(f"replica_model_{source.sha256[:16]}")
     module.__file__ = source.file
     sys.modules[module.__name__] = module

@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 
 import replica
+import replica.__main__
 from replica import InputError, StoreError
 from replica.runtime import process
 
@@ -35,6 +36,7 @@ def script(text: str, *args: str, **how: Any) -> subprocess.Popen[str]:
 CHILDREN = """
 import multiprocessing, os, sys
 import replica
+import replica.__main__
 
 def solved(snr):
     return replica.solve("spiked-wigner", snr=snr).best_branch.overlaps["q"]
@@ -49,6 +51,7 @@ if __name__ == "__main__":
 FORKED = """
 import os, warnings
 import replica
+import replica.__main__
 
 warnings.simplefilter("ignore", RuntimeWarning)
 replica.solve("spiked-wigner", snr=2.0)
@@ -94,7 +97,7 @@ def test_a_forked_child_is_told_or_left_in_peace() -> None:
     peace, solve, sweep, load = out.splitlines()
     assert peace == "in peace" and load == "spiked-wigner", err
     assert solve.startswith(says) and sweep.startswith(says)
-    assert '"spawn" or "forkserver"' in solve
+    assert solve.endswith('use multiprocessing.get_context("spawn") or "forkserver"')
 
 
 def test_only_a_fork_of_a_process_that_has_computed_is_refused(
@@ -222,6 +225,7 @@ def test_a_part_that_a_figure_needs(tmp_path: Path) -> None:
 LOOP = """
 import signal, sys
 import replica
+import replica.__main__
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 first = replica.solve("spiked-wigner", snr=2.0)
@@ -250,3 +254,13 @@ def test_ctrl_c_in_a_loop_leaves_a_usable_interpreter() -> None:
         assert loop.wait(timeout=60) == 0, loop.stderr and loop.stderr.read()
     finally:
         loop.kill()
+
+
+def test_ctrl_c_while_the_command_line_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replica.__main__, "import_module", interrupted)
+    with pytest.raises(SystemExit) as end:
+        replica.__main__.main()
+    assert end.value.code == 130

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from replica import InputError
 from replica.check import measurements, points
 from replica.check.points import Points
 from replica.jobs import workers
-from replica.models import built
+from replica.models import built, imported
 from replica.sweeps.sweep import grid
 
 EVIL = """open({mark!r}, "w").close()
@@ -116,6 +119,90 @@ def test_a_worker_executes_the_announced_text_only(evil: tuple[Path, Path]) -> N
     model = workers._found(message_of("evil", source, source.sha256))
     assert mark.exists() and model.source == source
     assert workers.Reference.of(model, str(file)).sha256 == source.sha256
+
+
+HELPED = """from helper import build
+"""
+HELPER = """from inner.deep import snr
+import json, numpy
+from equations import MODELS
+def build():
+    return MODELS["spiked-wigner"].build()
+"""
+
+
+@pytest.fixture
+def helped(tmp_path: Path) -> Path:
+    """A model file that imports from its folder, twice over."""
+    folder = tmp_path / "model"
+    (folder / "inner").mkdir(parents=True)
+    for name, text in {
+        "own.py": HELPED,
+        "helper.py": HELPER,
+        "inner/__init__.py": "",
+        "inner/deep.py": "from . import deeper\nfrom .deeper import snr\n",
+        "inner/deeper.py": "snr = 1\n",
+        "json.py": "raise SystemError('not this one')\n",
+        "unused.py": "",
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "own.py"
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of a model's folder are imported once in a process, as any."""
+    monkeypatch.setattr(imported, "_LOADED", {})
+    for name in ("helper", "inner", "inner.deep", "inner.deeper"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_the_hash_of_a_model_covers_what_it_imports(helped: Path, forgotten: None) -> None:
+    def found() -> Source:
+        text = helped.read_text(encoding="utf-8")
+        return Source(str(helped), text, imported.imports_beside(str(helped), text))
+
+    first = found()
+    assert [name for name, _ in first.imports] == [
+        "helper.py",
+        "inner/__init__.py",
+        "inner/deep.py",
+        "inner/deeper.py",
+    ]
+    assert built(str(helped), {})[0].source == first
+    assert replace(first, imports=()).sha256 == hashlib.sha256(HELPED.encode()).hexdigest()
+    helped.with_name("unused.py").write_text("x = 1\n")
+    assert found() == first
+    (helped.parent / "inner" / "deeper.py").write_text("snr = 2\n")
+    assert found().sha256 != first.sha256
+    with pytest.raises(InputError, match=r"deeper\.py, which .*own\.py imports, has changed"):
+        built(str(helped), {})
+
+
+def test_modules_of_two_folders_are_not_confused(
+    helped: Path, tmp_path: Path, forgotten: None
+) -> None:
+    built(str(helped), {})
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "own.py").write_text(HELPED, encoding="utf-8")
+    (other / "helper.py").write_text(HELPER.replace("from inner.deep import snr", ""))
+    with pytest.raises(InputError, match=r"imports helper\.py of its folder, but Python has"):
+        built(str(other / "own.py"), {})
+
+
+def test_a_worker_needs_the_announced_imports(helped: Path, forgotten: None) -> None:
+    text = helped.read_text(encoding="utf-8")
+    source = Source(str(helped), text, imported.imports_beside(str(helped), text))
+    helped.with_name("helper.py").write_text(HELPER + f"open({str(helped)!r} + '.mark', 'w')\n")
+    with pytest.raises(InputError, match=r"helper\.py', which .* is not on a worker as it is here"):
+        workers._found(message_of("own", source, source.sha256))
+    assert not Path(f"{helped}.mark").exists()
+    fewer = replace(source, imports=source.imports[1:])
+    with pytest.raises(InputError, match="imports files on a worker that it does not import here"):
+        workers._found(message_of("own", fewer, fewer.sha256))
+    helped.with_name("helper.py").write_text(HELPER, encoding="utf-8")
+    assert workers._found(message_of("own", source, source.sha256)).source == source
 
 
 # numbers ------------------------------------------------------------------------------------------
