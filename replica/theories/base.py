@@ -148,7 +148,7 @@ class Theory(ABC):
     diagram: ClassVar[str] = ""
     """How its phase diagrams are made: "lines" of thresholds, a "map" on a grid, or not at all."""
     batched: ClassVar[bool] = False
-    """Whether many lines of points are one compiled program."""
+    """Whether lines of points are solved by compiled programs, several lines at a time."""
     entries: ClassVar[str] = "branches"
     """What the JSON object of a solution calls them."""
     objective: ClassVar[tuple[str, str, str]] = ("", "", "")
