@@ -132,11 +132,12 @@ def _unit(sizes: NodeSizes, name: str) -> Rule:
 
 
 def _legendre(sizes: NodeSizes, name: str) -> int:
-    """Nodes of a Gauss-Legendre rule; in a full bucket the second has one less."""
+    """Nodes of a Gauss-Legendre rule; the second has no node in the middle where the first has."""
     n, room = getattr(sizes, name), getattr(sizes.bucket(), name)
     if not sizes.is_shifted:
         return n
-    return min(round(MORE * n), room) if room > n else n - 1
+    more = min(round(MORE * n), room) if room > n else n - 1
+    return more - (more + n + 1) % 2
 
 
 def _contour(sizes: NodeSizes) -> Contour:

@@ -53,16 +53,9 @@ class NodeSizes:
     winner: int = 36
     is_shifted: bool = False
 
-    def finer(self) -> NodeSizes:
-        """1.6 times as many nodes on wider ranges, and other samples: its difference from these
-        is the error estimate.
-        """
-        return replace(
-            self.refined(),
-            range_factor=1.15 * self.range_factor,
-            log2_samples=self.log2_samples,
-            seed=self.seed + 1,
-        )
+    def attributes(self) -> dict[str, Any]:
+        """What a file says of them: the sizes, of which both node sets are."""
+        return {name: value for name, value in vars(self).items() if name != "is_shifted"}
 
     def shifted(self) -> NodeSizes:
         """The second node sets of these sizes, of the same bucket: the difference from the first is

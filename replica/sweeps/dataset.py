@@ -146,7 +146,7 @@ def metadata(
         "options": dict(model.options),
         "controls": fixed,
         "best": model.best,
-        "nodes": None if sizes is None else dict(vars(sizes)),
+        "nodes": None if sizes is None else sizes.attributes(),
         # Two models of one name with other equations are told apart by this.
         "equations": hashlib.sha256("\n".join(map(str, terms)).encode()).hexdigest()[:16],
         "sources": list(model.sources),

@@ -146,7 +146,7 @@ class Theory(ABC):
     diagram: ClassVar[str] = ""
     """How its phase diagrams are made: "lines" of thresholds, a "map" on a grid, or not at all."""
     batched: ClassVar[bool] = False
-    """Whether many lines of points are one compiled program."""
+    """Whether lines of points are solved by compiled programs, several lines at a time."""
     cores_of_a_point: ClassVar[int | None] = None
     """Cores that one piece of a sweep occupies; None: pieces are not solved side by side."""
     entries: ClassVar[str] = "branches"

@@ -98,8 +98,7 @@ def stacked(values: Sequence[jax.Array]) -> jax.Array:
 
 
 class CompiledEquations:
-    """A model with its derived equations, at one bucket of node sizes: the nodes themselves are
-    arguments, and programs made of them serve all sets of the bucket.
+    """A model with its derived equations, for all node sets of one bucket: they are arguments.
 
     Parameters
     ----------
@@ -236,8 +235,7 @@ class CompiledEquations:
         """The control that multiplies the channel term and stands nowhere else, as a sample ratio
         does.
         """
-        factors = sp.Mul.make_args(self.model.channel)
-        rest = self.model.prior + self.model.coupling
+        factors, rest = sp.Mul.make_args(self.model.channel), self.model.prior + self.model.coupling
         for q in self.model.controls:
             others = [f for f in factors if f != q.symbol]
             alone = not any(e.has(q.symbol) for e in (*others, rest))

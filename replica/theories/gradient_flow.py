@@ -28,7 +28,7 @@ from .gram_field import (
     first_sizes,
     gram_flow,
     overlaps_in,
-    probe,
+    probed,
     value_names,
 )
 
@@ -78,8 +78,7 @@ class DescentOfVectors(Theory):
         w, trained = embedded(model, values, at), self.record.gram.trained
         sizes = nodes or first_sizes(model)
         c, fixed = jnp.asarray(self.control_vector(values)), jnp.asarray(w[trained:])
-        arguments = c, fixed, jnp.asarray(w[None, :trained])
-        (speed, _), found = jax.tree.map(np.asarray, probe(model, sizes)(*arguments))
+        (speed, _), found = probed(model, sizes, c, fixed, w[None, :trained])
         rate = np.zeros_like(w)
         rate[:trained] = speed[0].reshape(trained, -1) @ w.T
         change = np.asarray(overlaps_in(model, rate + rate.T))
@@ -235,13 +234,12 @@ def ends(
     x = np.array([end.x for end in found_ends])
     for level in range(LEVELS + 1):
         x, (speed, slopes), found = _polished(model, sizes, c, still, x)
-        again = probe(model, sizes.finer())(c, still, jnp.asarray(x))
-        (finer_speed, _), finer = jax.tree.map(np.asarray, again)
+        (other_speed, _), other = probed(model, sizes.shifted(), c, still, x)
         here = _overlaps(model, x, fixed)
-        pairs = zip(finer_speed, slopes, strict=True)
+        pairs = zip(other_speed, slopes, strict=True)
         shift = np.stack([gram_descent.newton(v, s).reshape(x.shape[1:]) for v, s in pairs])
         error = error_from(_overlaps(model, x + shift, fixed), here)
-        value_error = error_from(finer, found)
+        value_error = error_from(other, found)
         size = np.max(np.abs(speed), axis=1)
         loose = (size <= tol) & ~(np.max(error, axis=1) <= accuracy)
         if level == LEVELS or not loose.any():
@@ -262,11 +260,8 @@ def _polished(
     improve stays where it was.
     """
 
-    def probed(at: np.ndarray) -> Any:
-        return jax.tree.map(np.asarray, probe(model, sizes)(c, fixed, jnp.asarray(at)))
-
     x, reach = x0, gram_descent.NEAR * (1 + np.linalg.norm(x0, axis=(1, 2)))
-    (speed, slopes), found = probed(x)
+    (speed, slopes), found = probed(model, sizes, c, fixed, x)
     for _ in range(NEWTON_STEPS):
         size = np.max(np.abs(speed), axis=1)
         moves = (size < SLOW) & (size > 1e-14) & np.isfinite(slopes).all(axis=(1, 2))
@@ -274,7 +269,8 @@ def _polished(
         for k in np.flatnonzero(moves):
             new[k] += gram_descent.newton(speed[k], slopes[k]).reshape(x[k].shape)
         near = np.linalg.norm(new - x0, axis=(1, 2)) <= reach
-        (new_speed, new_slopes), new_found = probed(np.where(near[:, None, None], new, x))
+        tried = np.where(near[:, None, None], new, x)
+        (new_speed, new_slopes), new_found = probed(model, sizes, c, fixed, tried)
         better = moves & near & (np.max(np.abs(new_speed), axis=1) < size)
         if not better.any():
             break

@@ -21,6 +21,7 @@ from solvers import gram_descent
 
 from ..errors import InputError
 from ..lowering.lower import Lowered
+from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
 from ..runtime.programs import Program
 from .equations import CompiledEquations
@@ -112,9 +113,9 @@ def _anywhere(model: Model) -> jax.Array:
     return jnp.asarray(list(next(iter(model.starts.values())).values()), dtype=float)
 
 
-def field(model: Model, sizes: NodeSizes, c: jax.Array) -> Field:
+def field(model: Model, sizes: NodeSizes, c: jax.Array, sets: NodeSets | None = None) -> Field:
     """What does not depend on the overlaps is evaluated here, outside any loop."""
-    binding = equations(model, sizes).binding(c)
+    binding = equations(model, sizes).binding(c, sets)
     return Field(model, lowered(model, sizes).bind(_anywhere(model), *binding))
 
 
@@ -159,13 +160,19 @@ def gram_flow(model: Model, sizes: NodeSizes) -> GramFlow:
     return GramFlow(model, sizes)
 
 
+def probed(model: Model, sizes: NodeSizes, c: jax.Array, fixed: jax.Array, points: Any) -> Any:
+    """The velocity at ``points``, its slope, and the values of the model, as arrays of NumPy."""
+    program = _probe(model, sizes.bucket().without_samples())
+    return jax.tree.map(np.asarray, program(c, fixed, jnp.asarray(points), arguments(sizes)))
+
+
 @cache
-def probe(model: Model, sizes: NodeSizes) -> Any:
-    """(controls, fixed vectors, points) -> velocity, its slope, and the values of the model."""
+def _probe(model: Model, sizes: NodeSizes) -> Program:
+    """What ``probed`` runs, for all node sets of the bucket ``sizes``."""
     names = [OBJECTIVE, *(f"value {name}" for name in value_names(model))]
 
-    def run(c: jax.Array, fixed: jax.Array, points: jax.Array) -> Any:
-        at = field(model, sizes, c)
+    def run(c: jax.Array, fixed: jax.Array, points: jax.Array, sets: NodeSets) -> Any:
+        at = field(model, sizes, c, sets)
 
         def one(x: jax.Array) -> Any:
             w = jnp.concatenate([x, fixed])

@@ -249,7 +249,16 @@ class SaddlePoint(Theory):
             success = jnp.asarray(Status.SUCCESSFUL.code)
             return Iteration(x0, x0, jnp.asarray(0.0), jnp.asarray(1), success)
         update, domain = equations.update(c, x0, sets), box(self.model)
-        return follow(update, x0, **how._asdict(), box=domain, polish=polish)
+        tol, max_steps, damping = how
+        return follow(
+            update,
+            x0,
+            tol=tol,
+            max_steps=max_steps,
+            damping=damping,
+            box=domain,
+            polish=polish,
+        )
 
     def searched(
         self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
