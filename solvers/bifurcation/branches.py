@@ -32,8 +32,8 @@ AHEAD = 0.1
 FIRST = 5e-3
 """First step along a curve, unless the domain says otherwise: small beside a branch point."""
 SLOWER, HIDDEN = 0.5, 4
-"""Between two knots a turn and its reverse are looked for where the cubic's rate falls to this share
-of its ends'; so many times.
+"""Between two knots a turn and its reverse are looked for where the cubic's rate falls to this
+share of its ends'; so many times.
 """
 MOST_PARTS = 100
 """More parts than this are not followed."""
@@ -236,7 +236,7 @@ def _followed(
     knots = list(curve.knots)
     if curve.ended == "too long":
         return knots, "too long"
-    if len(knots) > 1 and domain.orientation(knots[-2]) * domain.orientation(knots[-1]) < 0:
+    if len(knots) > 1 and domain.orientation(start) * domain.orientation(knots[-1]) < 0:
         return _through_branch_point(domain, found, knots, waiting)
     if domain.is_outside(knots[-1].u):
         return _cut(domain, knots), "range"
