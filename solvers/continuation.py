@@ -23,6 +23,8 @@ from scipy.optimize import brentq, minimize_scalar
 Field = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """u (n + 1,) -> H (n,) and dH/du (n, n + 1); NaN outside the domain."""
 CORRECTIONS = 8
+LEFT = 0.1
+"""A point between two knots lies nearer to the line between them than this share of its length."""
 
 
 class Knot(NamedTuple):
@@ -279,9 +281,11 @@ def interpolate(field: Field, knots: tuple[Knot, ...], t: float, tol: float) -> 
             guess = a.u + (t - a.u[-1]) / (b.u[-1] - a.u[-1]) * (b.u - a.u)
             guess[-1] = t
             knot = at_level(field, guess, tol)
-            if knot is not None and np.max(np.abs(knot.u - guess)) <= np.linalg.norm(b.u - a.u):
+            length = np.linalg.norm(b.u - a.u)
+            if knot is not None and np.linalg.norm(knot.u - guess) <= LEFT * length:
                 return knot
-            # Beside a branch point the line between the knots is no guess, the cubic is one.
+            # Where the curve bends, beside a branch point above all, the line between the knots may
+            # lead to another branch: the cubic does not.
             return at_level(field, _on_cubic(a, b, t), tol)
     return None
 

@@ -285,7 +285,9 @@ def _folded(line: OneParameter, part: Part, result: BranchSet) -> Part:
         curve = Curve(curve.knots[: turns[len(folds)] + 1], "stuck")
         ends[1] = False
         part = Part(part.knots, part.found_by, (part.ended[0], "stuck"))
-    result.folds += [limit for _, limit in folds]
+    for _, limit in folds:  # images of one another turn at one place
+        if all(_same(line, limit, known) is limit for known in result.folds):
+            result.folds.append(limit)
     whole = with_folds(curve, [knot for knot, _ in folds])
     first, last = part.knots[: ends[0]], part.knots[len(part.knots) - ends[1] :]
     return Part((*first, *whole, *last), part.found_by, part.ended)
@@ -311,7 +313,8 @@ def _sections(line: OneParameter, part: Part, result: BranchSet) -> Iterator[Sec
         first = _end(line, inside[0], part.ended[0] if i == 0 else "fold", result)
         last = _end(line, inside[-1], part.ended[1] if j == len(knots) - 1 else "fold", result)
         if inside[0].u[-1] > inside[-1].u[-1]:
-            inside, first, last = inside[::-1], last, first
+            inside = tuple(Knot(k.u, -k.tangent) for k in reversed(inside))
+            first, last = last, first
         if inside[0].u[-1] < inside[-1].u[-1]:
             yield from _by_stability(line, inside, (first, last), part.found_by)
 

@@ -232,7 +232,7 @@ def _crossings(
         end -= shared * _meet(a, b, 1, end)
         levels = np.linspace(begin, end, BETWEEN + 2)
         gaps = np.array([_gap(line, a, b, t) for t in levels])
-        if np.all(np.abs(gaps) < TIE):
+        if np.all(np.abs(gaps[1:-1]) < TIE):
             continue
         for k in np.flatnonzero(gaps[:-1] * gaps[1:] < 0):
             limit = _equal(line, a, b, levels[k], levels[k + 1])

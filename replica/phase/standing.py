@@ -63,9 +63,10 @@ def standing_points(
     levels = np.linspace(*window, PROBES)
     sides = np.array([side(t) for t in levels])
     found = []
-    for i, (a, b) in enumerate(pairwise(levels)):
-        if sides[i] * sides[i + 1] < 0:
-            t: float = brentq(side, a, b, xtol=1e-12, rtol=1e-14)  # type: ignore[assignment]
+    apart = np.flatnonzero(sides)  # without those that are the place itself
+    for i, j in pairwise(apart):
+        if sides[i] * sides[j] < 0:
+            t: float = brentq(side, levels[i], levels[j], xtol=1e-12, rtol=1e-14)  # type: ignore[assignment]
             found.append(_standing_point(line, x, t))
     return found
 

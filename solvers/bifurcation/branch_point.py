@@ -116,7 +116,7 @@ def locate(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Branc
     chord = after.u - before.u
     length = float(before.tangent @ chord)
     ends = [orientation(field(k.u)[1], k.tangent) for k in (before, after)]
-    if not ends[0] * ends[1] < 0 or length <= 0:
+    if not ends[0] * ends[1] <= 0 or length <= 0:
         return None
 
     def side(s: float) -> float:

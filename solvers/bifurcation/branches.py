@@ -236,7 +236,7 @@ def _followed(
     knots = list(curve.knots)
     if curve.ended == "too long":
         return knots, "too long"
-    if len(knots) > 1 and domain.orientation(knots[-2]) * domain.orientation(knots[-1]) < 0:
+    if len(knots) > 1 and domain.orientation(start) * domain.orientation(knots[-1]) < 0:
         return _through_branch_point(domain, found, knots, waiting)
     if domain.is_outside(knots[-1].u):
         return _cut(domain, knots), "range"
