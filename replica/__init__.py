@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from .linear_response import Sensitivity, onset, sensitivity
     from .lowering.node_sizes import NodeSizes
     from .phase.curve import curve
-    from .phase.diagram import phase_diagram
+    from .phase.maps.diagram import phase_diagram
     from .phase.thresholds import Thresholds, thresholds
     from .plots.figures import plot
     from .runtime.kept import cache_folder

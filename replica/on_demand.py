@@ -48,7 +48,7 @@ HOMES = {
     "sensitivity": "replica.linear_response",
     "NodeSizes": "replica.lowering.node_sizes",
     "curve": "replica.phase.curve",
-    "phase_diagram": "replica.phase.diagram",
+    "phase_diagram": "replica.phase.maps.diagram",
     "Thresholds": "replica.phase.thresholds",
     "thresholds": "replica.phase.thresholds",
     "plot": "replica.plots.figures",

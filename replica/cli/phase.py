@@ -18,10 +18,10 @@ from ..files import store
 from ..files.writer import check_target
 from ..jobs.run import JobOptions
 from ..models import control_of
-from ..phase.branch_map import is_branch_map
 from ..phase.curve import curve
-from ..phase.diagram import diagram
-from ..phase.diagram_table import TRANSITIONS
+from ..phase.maps.branch_map import is_branch_map
+from ..phase.maps.diagram import diagram
+from ..phase.maps.diagram_table import TRANSITIONS
 from ..phase.thresholds import ACCURACY, NAMES, WEAK, Thresholds, checked, thresholds
 from ..sweeps.dataset import failures
 from ..sweeps.sweep import grid, read_over

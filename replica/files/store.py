@@ -138,13 +138,13 @@ def versions() -> dict[str, str]:
     dict of name -> str
         "unknown" for a package without metadata.
     """
-    return dict(_installed())
+    return dict(_installed(_PACKAGES))
 
 
 @cache
-def _installed() -> dict[str, str]:
+def _installed(packages: tuple[str, ...]) -> dict[str, str]:
     """Read once: the metadata of a package takes milliseconds."""
-    found = dict.fromkeys(_PACKAGES, "unknown")
+    found = dict.fromkeys(packages, "unknown")
     for package in found:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)

@@ -18,7 +18,7 @@ from replica import InputError, Settings, Status
 from replica.cli import app
 from replica.files import store
 from replica.files.store import load
-from replica.phase.branch_map import default_grid, distinct
+from replica.phase.maps.branch_map import default_grid, distinct
 from replica.plots.branches import draw_branches, edges, spacing
 from replica.plots.figures import figure_of
 

@@ -24,7 +24,7 @@ from equations.quantities import conjugate
 from replica.cli import app
 from replica.errors import InputError, SolveError, StoreError
 from replica.files.store import load, save
-from replica.phase.diagram import phase_diagram
+from replica.phase.maps.diagram import phase_diagram
 from replica.phase.roles import BETWEEN, FURTHER, INFORMED, UNINFORMED
 from replica.plots.base import SHEETS, drawn_as, round_levels, save_figure
 from replica.plots.curve import draw_curve

@@ -28,9 +28,9 @@ from replica.errors import InputError, SolveError, StoreError
 from replica.files import store
 from replica.files.store import load, save
 from replica.phase.branches import Stretch
-from replica.phase.cusp import cusp
-from replica.phase.diagram import phase_diagram
-from replica.phase.diagram_table import REGIONS
+from replica.phase.maps.cusp import cusp
+from replica.phase.maps.diagram import phase_diagram
+from replica.phase.maps.diagram_table import REGIONS
 from replica.phase.thresholds import Search, Thresholds
 from replica.phase.transition import find_transition, s_curve
 from replica.plots.phase import draw_phase
@@ -321,7 +321,7 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(
     """
     distributed = pytest.importorskip("distributed")
     whole, path, computed = lines(), tmp_path / "x.h5", []
-    real, rewrite = replica.phase.diagram.search, store.rewrite
+    real, rewrite = replica.phase.maps.diagram.search, store.rewrite
 
     def search(*args: Any) -> Search:
         computed.append(args[-1]["gamma"])
@@ -333,7 +333,7 @@ def test_an_interrupted_diagram_is_continued_to_the_same_bits(
             raise KeyboardInterrupt
         return path
 
-    monkeypatch.setattr("replica.phase.diagram.search", search)
+    monkeypatch.setattr("replica.phase.maps.diagram.search", search)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(store, "rewrite", interrupted)
         lines(file=path)
@@ -384,14 +384,14 @@ def test_the_hard_phase_closes_at_a_cusp() -> None:
 
 
 def test_a_failed_column_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = replica.phase.diagram.search
+    real = replica.phase.maps.diagram.search
 
     def failing(*args: Any) -> Search:
         if args[-1]["gamma"] == 5.0:
             raise SolveError("lost")
         return real(*args)
 
-    monkeypatch.setattr("replica.phase.diagram.search", failing)
+    monkeypatch.setattr("replica.phase.maps.diagram.search", failing)
     near = np.nextafter(5.0, 6)
     dataset = phase_diagram(mixed(True), "snr", over={"gamma": [4.0, 5.0, near]}, side=0.05)
     assert dataset.transition.values.tolist() == [1, 3, 1] and dataset.attrs["failures"] == {

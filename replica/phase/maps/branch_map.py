@@ -17,14 +17,14 @@ import xarray as xr
 from equations import Model
 from solvers import Status
 
-from ..errors import InputError
-from ..jobs.options import JobOptions
-from ..jobs.run import Batch, Job, run_job
-from ..models import resolve
-from ..sweeps.dataset import waiting
-from ..sweeps.sweep import Grid, prepared
-from ..theories import Settings
-from .roles import UNKNOWN_BRANCH
+from ...errors import InputError
+from ...jobs.options import JobOptions
+from ...jobs.run import Batch, Job, run_job
+from ...models import resolve
+from ...sweeps.dataset import waiting
+from ...sweeps.sweep import Grid, prepared
+from ...theories import Settings
+from ..roles import UNKNOWN_BRANCH
 
 REFERENCE = "linear"
 """The activation that others are compared with."""

@@ -15,10 +15,10 @@ from scipy.ndimage import maximum_filter1d
 
 from equations import Model
 
-from ..lowering.lower import SAFETY
-from .curve import traced
-from .roles import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED
-from .thresholds import Search, Thresholds
+from ...lowering.lower import SAFETY
+from ..curve import traced
+from ..roles import BETWEEN, FURTHER, INFORMED, ROLES, UNINFORMED
+from ..thresholds import Search, Thresholds
 
 NEARBY = 9
 """Points of the grid of the control that share their largest error."""

@@ -11,11 +11,11 @@ from scipy.optimize import brentq
 from equations import Model
 from solvers.continuation import steepest
 
-from ..errors import SolveError
-from ..lowering.lower import SAFETY, NodeSizes
-from ..theories import theory_of
+from ...errors import SolveError
+from ...lowering.lower import SAFETY, NodeSizes
+from ...theories import theory_of
+from ..transition import s_curve
 from .diagram_table import Plane
-from .transition import s_curve
 
 CLOSE = 1e-3
 """Relative error of the place where the hard phase closes that is good enough."""

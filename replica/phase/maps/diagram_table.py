@@ -13,9 +13,9 @@ import xarray as xr
 
 from equations import Model, Quantity
 
-from ..models import control_of
+from ...models import control_of
+from ..thresholds import NAMES, Thresholds
 from .risk_map import Profile, mapped, stacked, unstacked
-from .thresholds import NAMES, Thresholds
 
 TRANSITIONS = ("none", "first-order", "continuous", "failed", "not computed yet")
 FAILED, NOT_COMPUTED = 3, 4

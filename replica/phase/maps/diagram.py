@@ -14,20 +14,20 @@ import xarray as xr
 
 from equations import Model
 
-from ..errors import InputError, SolveError
-from ..files.writer import Name
-from ..jobs.options import JobOptions
-from ..jobs.run import Batch, Job, SinglePoint, run_job
-from ..lowering.lower import NodeSizes
-from ..models import control_of
-from ..models.values import number
-from ..sweeps.dataset import metadata
-from ..theories import theory_of
+from ...errors import InputError, SolveError
+from ...files.writer import Name
+from ...jobs.options import JobOptions
+from ...jobs.run import Batch, Job, SinglePoint, run_job
+from ...lowering.lower import NodeSizes
+from ...models import control_of
+from ...models.values import number
+from ...sweeps.dataset import metadata
+from ...theories import theory_of
+from ..thresholds import ACCURACY, checked, search, span
 from .branch_map import branch_map, default_grid
 from .cusp import closings
 from .diagram_table import Found, Plane, columns_of, table
 from .risk_map import profile
-from .thresholds import ACCURACY, checked, search, span
 
 
 def phase_diagram(
