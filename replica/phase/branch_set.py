@@ -50,7 +50,7 @@ MARGIN = 1e-6
 """An eigenvalue of dF/dx this near to 1 does not say whether a branch is stable."""
 START = "start"
 """How a branch was found that a start of the model leads to."""
-FOUND_BY = (START, BY_BRANCH_POINT, "deflation")
+FOUND_BY = (START, BY_BRANCH_POINT)
 """Files store positions in it."""
 
 

@@ -78,7 +78,7 @@ def curve(
         Over ``point``, in the order in which the curve is followed: the control, overlaps, free
         energy and observables with their errors, ``spectral_radius``, ``stable``, ``residual``,
         ``status``, ``role`` (uninformed or informed branch), ``piece`` (pieces of the curve are
-        not connected), and ``found_by`` (a start, a branch point, or deflation). Attributes:
+        not connected), and ``found_by`` (a start or a branch point). Attributes:
         ``folds`` and ``branch_points`` (all of them, in the order in which they were found) and
         ``thresholds``. The errors of the control and of overlaps are how far a finer rule moves the
         curve, perpendicular to it: they are finite at a fold, where an overlap at given control has

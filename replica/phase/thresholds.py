@@ -64,8 +64,8 @@ class Thresholds:
         Every one that was found: its value and error, of a branch point also the overlaps.
     branches : tuple of dict
         Every branch between its ends: where and how it begins and ends, whether it is stable, and
-        what it was found by: "start" (a start of the model leads to it), "branch point" (another
-        branch crosses it) or "deflation" (a search for points away from all known branches).
+        what it was found by: "start" (a start of the model leads to it) or "branch point" (another
+        branch crosses it). A branch that is connected to none of these is not found.
     crossings : tuple of dict
         Where two stable branches have the same free energy.
 

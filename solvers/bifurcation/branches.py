@@ -102,7 +102,7 @@ class Part:
     ----------
     knots : tuple of Knot
     found_by : str
-        Such as "start", "branch point", "deflation".
+        Such as "start", "branch point".
     ended : (str, str)
         What is at its first and its last knot.
     """
