@@ -177,7 +177,11 @@ def memory_maps() -> int:
 
 
 def known_options(options: Options) -> dict[str, Any] | None:
-    """Those of ``options`` that this version of XLA has."""
+    """Those of ``options`` that this version of XLA has; none on other devices than a CPU, for which
+    they are meant (XLA for GPUs supports no optimisation level below 2).
+    """
+    if jax.default_backend() != "cpu":
+        return None
     return {name: value for name, value in options.items() if _is_known(name, value)} or None
 
 

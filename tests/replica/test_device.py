@@ -24,6 +24,11 @@ def test_an_option_that_a_compiler_does_not_have_is_left_out() -> None:
     assert known_options({"xla_no_such_option": 3}) is None
 
 
+def test_options_for_the_cpu_go_to_no_other_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert known_options({"xla_backend_optimization_level": 1}) is None
+
+
 def test_no_code_chooses_a_device() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{node.lineno} {node.attr}"
