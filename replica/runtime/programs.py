@@ -177,8 +177,8 @@ def memory_maps() -> int:
 
 
 def known_options(options: Options) -> dict[str, Any] | None:
-    """Those of ``options`` that this version of XLA has; none on other devices than a CPU, for which
-    they are meant (XLA for GPUs supports no optimisation level below 2).
+    """Those of ``options`` that this version of XLA has; none on other devices than a CPU, for
+    which they are meant (XLA for GPUs supports no optimisation level below 2).
     """
     if jax.default_backend() != "cpu":
         return None
