@@ -84,7 +84,7 @@ def landmarks(
     jumps = [c.limit for c in changes if not c.continuous]
     smooth = [c.limit for c in changes if c.continuous]
     weak = changes[0].limit if changes and isinstance(found.uninformed, Standing) else None
-    best = _best_changes(line, branches, crossings)
+    best = _best_changes(line, branches, crossings, (line.level(low), line.level(high)))
     first_order = [c.limit for c in best if not c.continuous]
     continuous = bool(smooth) and not jumps and not first_order
     return Landmarks(
@@ -224,7 +224,8 @@ def _crossings(
     for (i, a), (j, b) in combinations(enumerate(branches.sections), 2):
         if not (a.stable and b.stable) or a.unbounded or b.unbounded:
             continue
-        begin, end = max(a.span[0], b.span[0]), min(a.span[1], b.span[1])
+        begin = max(a.span[0], b.span[0], line.level(low))
+        end = min(a.span[1], b.span[1], line.level(high))
         if end - begin <= TOGETHER:
             continue
         shared = INSIDE * (end - begin)
@@ -263,13 +264,17 @@ def _equal(line: OneParameter, a: Section, b: Section, low: float, high: float) 
 
 
 def _best_changes(
-    line: OneParameter, branches: BranchSet, crossings: list[Crossing]
+    line: OneParameter,
+    branches: BranchSet,
+    crossings: list[Crossing],
+    window: tuple[float, float],
 ) -> list[Change]:
-    """Where the best of the stable branches changes."""
+    """Where the best of the stable branches changes within the range."""
     sections = branches.sections
     levels = {t for s in sections if s.stable for t in s.span}
     levels |= {line.level(c.limit.value) for c in crossings}
-    marks = sorted(levels)
+    # A branch may have been followed beyond the range, where others were not.
+    marks = sorted({*window, *(t for t in levels if window[0] < t < window[1])})
     changes: list[Change] = []
     before: int | None = None
     for a, b in pairwise(marks):
