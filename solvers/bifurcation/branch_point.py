@@ -134,10 +134,11 @@ def locate(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Branc
         return None
     guess = before.u + place / length * chord
     knot = correct(field, guess, before.tangent, tol)
-    better = refined(field, guess if knot is None else knot.u)
-    if better is None and knot is None:  # the chord has left the curve
-        return None
-    u = knot.u if better is None else better
+    u = refined(field, guess if knot is None else knot.u)
+    if u is None:
+        if knot is None:  # the chord has left the curve
+            return None
+        u = knot.u
     slope = field(u)[1]
     if not np.linalg.svd(slope, compute_uv=False)[-1] <= SINGULAR * max(map(abs, ends)):
         return None
