@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("replica", "equations", "solvers")
 INNER = {
     "benchmarks/erm.py": "compares the solver's route with slower ones that nobody should use",
+    "benchmarks/newton.py": "times the steps of one minimisation, which nobody calls by themselves",
+    "benchmarks/special.py": "times single functions beside those of JAX",
     "benchmarks/subspace.py": "runs the simulation with the steps of a table, not those of a check",
 }
 """Files that look inside, and why."""
