@@ -260,12 +260,12 @@ def _with_points(domain: Domain, graph: Branches, piece: Sequence[Knot]) -> list
 
 
 def _located(line: OneParameter, point: BranchPoint) -> Located:
-    """A branch point with the error of its place: how far a finer rule moves it."""
+    """A branch point with the error of its place: how far the second node sets move it."""
     t = float(point.u[-1])
     value = line.value(t)
     rate = value if line.logarithmic else 1.0
-    fine = refined(line.finer().field, point.u)
-    # The error has no bound where finer node sets have no branch point: the crossing is imperfect.
+    fine = refined(line.shifted().field, point.u)
+    # The error has no bound where those have no branch point: the crossing is imperfect.
     error = np.inf if fine is None else SAFETY * abs(float(fine[-1]) - t) + 1e-11
     return Located(Limit(value, error * rate), line.overlaps(point.u), point.u)
 

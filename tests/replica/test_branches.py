@@ -64,3 +64,14 @@ def test_noiseless_phase_retrieval() -> None:
     found = thresholds("phase_retrieval", "alpha")
     values = [getattr(found, n) for n in THRESHOLDS]
     assert values == pytest.approx([0.5, 1, 1, 1.128471], abs=1e-6)
+
+
+def test_two_branches_that_cross_while_both_move() -> None:
+    """x = c/2 and x = 1 - c/2 meet at c = 1; neither is a point that stays where it is."""
+    found = thresholds("two_lines", "c", within=(0.5, 1.5))
+    assert found.transition == "continuous" and found.alpha_weak is None
+    assert [getattr(found, n) for n in THRESHOLDS[1:]] == pytest.approx([1] * 3, abs=1e-9)
+    (point,) = found.branch_points
+    assert point["value"] == pytest.approx(1, abs=1e-9)
+    assert point["overlaps"]["x"] == pytest.approx(0.5, abs=1e-9)
+    assert [b["stable"] for b in found.branches].count(True) == 2
