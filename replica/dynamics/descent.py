@@ -33,7 +33,7 @@ def _trajectory(model: Model) -> Any:
         forces = gram_field.field(model, gram_field.first_sizes(model), c).forces
         return ode.trajectory(lambda p, x: gram_descent.velocity(forces, fixed, x), None, x0, times)
 
-    return Program(run, gram_field.OPTIONS, model.name)
+    return Program(run, gram_field.OPTIONS)
 
 
 @cache
@@ -50,7 +50,7 @@ def _descent(model: Model, surface: str) -> Any:
         path = jax.lax.scan(step, x0, None, length=wanted.shape[0] - 1)[1]
         return jnp.concatenate([x0[None], path])
 
-    return Program(run, gram_field.OPTIONS, model.name)
+    return Program(run, gram_field.OPTIONS)
 
 
 def _started(

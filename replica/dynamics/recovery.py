@@ -70,9 +70,7 @@ def _drift(model: Model, name: str) -> Callable[[Any, jax.Array], jax.Array]:
 
 @cache
 def _trajectory(model: Model, name: str) -> Any:
-    return Program(
-        lambda c, x0, times: solver.trajectory(_drift(model, name), c, x0, times), name=model.name
-    )
+    return Program(lambda c, x0, times: solver.trajectory(_drift(model, name), c, x0, times))
 
 
 @cache
@@ -80,8 +78,7 @@ def _arrival(model: Model, name: str) -> Any:
     return Program(
         lambda c, x0, level, latest: solver.arrival(
             _drift(model, name), c, x0, lambda x: jnp.abs(x) - level, latest
-        ),
-        name=model.name,
+        )
     )
 
 
@@ -163,7 +160,7 @@ def _recursion(model: Model, finite: bool) -> Any:
 
         return jnp.append(start, jax.lax.scan(step, start, sizes)[1])
 
-    return Program(jax.vmap(path, in_axes=(None, 0, None, None)), name=model.name)
+    return Program(jax.vmap(path, in_axes=(None, 0, None, None)))
 
 
 def mean_path(rho0: Any, step_sizes: Any, batch: int = 1, **controls: Any) -> Path:

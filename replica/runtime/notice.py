@@ -118,18 +118,6 @@ def computing(what: str) -> Iterator[None]:
             mine.close()
 
 
-@contextmanager
-def compiling(what: str) -> Iterator[None]:
-    """The same for a block that compiles from its beginning to its end, whatever JAX announces."""
-    with computing(what):
-        now = next(iter(_open), Computation(what))
-        now.begin()
-        try:
-            yield
-        finally:
-            now.end()
-
-
 def _began(event: str, value: float, **_: Any) -> None:
     # JAX announces the beginning as a scalar, the time at which it was.
     if event.startswith(COMPILING):

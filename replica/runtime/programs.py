@@ -15,7 +15,6 @@ import gc
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -28,14 +27,16 @@ from .precision import double_precision
 MOST = 64
 """Programs that are kept."""
 MOST_MAPS = 8000
-"""Memory maps of the process up to which programs are kept; a large one has 1500."""
+"""Memory maps of the process above which room is made; a large program has 1500."""
+FEWEST = 16
+"""Programs that are never let go, whatever else holds memory maps: what one computation uses."""
+GROWTH = 1000
+"""Memory maps by which the process has to grow before room is made again in vain."""
 SIDE_BY_SIDE = 2
 """Programs that are compiled at the same time."""
 QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 """Half the time of compilation, for code that runs as fast here."""
 MAPS = Path("/proc/self/maps")
-Notice = Callable[[str], AbstractContextManager[Any]]
-"""Called with the name of what is compiled; entered when that begins, left when it ends."""
 Options = Mapping[str, Any]
 Signature = tuple[Any, ...]
 Key = tuple["Program", Signature]
@@ -46,8 +47,6 @@ class Store:
 
     Attributes
     ----------
-    notice : callable
-        Told of every compilation, see ``Notice``; set by whoever shows it.
     compilations : int
         How many there were.
     """
@@ -55,7 +54,7 @@ class Store:
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Any] = OrderedDict()
         self._lock = RLock()
-        self.notice: Notice = nullcontext
+        self._in_vain = 0
         self.compilations = 0
 
     def __len__(self) -> int:
@@ -77,15 +76,26 @@ class Store:
         with self._lock:
             self.compilations += 1
             self._kept[key] = compiled
-            while len(self._kept) > 1 and (len(self._kept) > MOST or memory_maps() > MOST_MAPS):
-                self._kept.popitem(last=False)
-                gc.collect()  # JAX's objects refer to each other
+            if len(self._kept) > MOST:
+                self._shrink(MOST - MOST // 4)
+            if memory_maps() > max(MOST_MAPS, self._in_vain):
+                jax.clear_caches()  # every operation outside a program is one of JAX's own
+                self._shrink(max(FEWEST, len(self._kept) // 2))
+                self._in_vain = memory_maps() + GROWTH
+
+    def _shrink(self, size: int) -> None:
+        """Let the least recently used go, several at a time: collecting takes a second where many
+        objects live.
+        """
+        while len(self._kept) > size:
+            self._kept.popitem(last=False)
+        gc.collect()  # JAX's objects refer to each other
 
     def clear(self) -> None:
         """Let all go."""
         with self._lock:
-            self._kept.clear()
-        gc.collect()
+            self._shrink(0)
+            self._in_vain = 0
 
 
 STORE = Store()
@@ -100,23 +110,19 @@ class Program:
         Traced once for each shape of its arguments.
     options : dict, optional
         Of XLA, such as ``QUICK``.
-    name : str, optional
-        What a notice calls it.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         options: Options | None = None,
-        name: str = "",
     ) -> None:
-        self.name = name or getattr(function, "__name__", "")
         self._function, self._options = function, dict(options or {})
         self._lock = RLock()
 
     def __call__(self, *arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # type: ignore[attr-defined]
             return self._function(*arguments)  # a part of another program
         return self._found(_signature(leaves, structure), arguments)(*arguments)
 
@@ -141,9 +147,7 @@ class Program:
         def fresh(*traced: Any) -> Any:  # what JAX remembers of a function goes with it
             return self._function(*traced)
 
-        with STORE.notice(self.name):
-            lowered = jax.jit(fresh).lower(*arguments)
-            return lowered.compile(known_options(self._options))
+        return jax.jit(fresh).lower(*arguments).compile(known_options(self._options))
 
 
 def side_by_side(*calls: tuple[Program, tuple[Any, ...]]) -> None:
@@ -200,7 +204,8 @@ def _is_known(name: str, value: Any) -> bool:
 
 def _signature(leaves: Sequence[Any], structure: Any) -> Signature:
     """Structure, shapes and types."""
-    return structure, jax.config.jax_enable_x64, *((np.shape(a), _type(a)) for a in leaves)
+    double = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    return structure, double, *((np.shape(a), _type(a)) for a in leaves)
 
 
 def _type(leaf: Any) -> Any:

@@ -184,9 +184,7 @@ def _constant(model: Model, name: str) -> Any:
     expression = model.theory.rewrite(model.expressions[name])
     symbols = [q.symbol for q in model.controls if q.symbol in expression.free_symbols]
     where = [i for i, q in enumerate(model.controls) if q.symbol in symbols]
-    return Program(
-        lambda c: value_and_error(symbols, expression, [c[i] for i in where]), OPTIONS, model.name
-    )
+    return Program(lambda c: value_and_error(symbols, expression, [c[i] for i in where]), OPTIONS)
 
 
 @dataclass(frozen=True)

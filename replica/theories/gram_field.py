@@ -126,8 +126,8 @@ class GramFlow:
         self.model, self.lowered = model, lowered(model, sizes)
         self.binding = equations(model, sizes).binding
         self.keys: list[Any] = []
-        self.prepare = Program(self._prepare, OPTIONS, model.name)
-        self.velocity = Program(self._velocity, OPTIONS, model.name)
+        self.prepare = Program(self._prepare, OPTIONS)
+        self.velocity = Program(self._velocity, OPTIONS)
 
     def _prepare(self, c: jax.Array) -> list[jax.Array]:
         shared = self.lowered.prepared(_anywhere(self.model), self.binding(c).controls)
@@ -182,7 +182,7 @@ def _probe(model: Model, sizes: NodeSizes) -> Program:
 
         return jax.lax.map(one, points)
 
-    return Program(run, OPTIONS, model.name)
+    return Program(run, OPTIONS)
 
 
 def embedded(

@@ -225,16 +225,16 @@ def drift_of(model: Model, name: str) -> Drift:
 @cache
 def compiled_drift(model: Model, name: str) -> Any:
     """``drift_of``, compiled."""
-    return Program(drift_of(model, name), name=model.name)
+    return Program(drift_of(model, name))
 
 
 @cache
 def _observed(model: Model) -> Any:
-    return Program(CompiledEquations(model, NodeSizes()).observables, name=model.name)
+    return Program(CompiledEquations(model, NodeSizes()).observables)
 
 
 @cache
 def _channel(model: Model) -> Any:
     equations = CompiledEquations(model, NodeSizes())
     group = equations.group(["channel"])
-    return Program(lambda c, x: group.at(x, equations.binding(c))["channel"][0], name=model.name)
+    return Program(lambda c, x: group.at(x, equations.binding(c))["channel"][0])

@@ -194,8 +194,8 @@ def test_one_line_is_said_for_each_computation(
         clock.compiles(3)
     (line,) = said(caplog)
     assert line.startswith("compiling a (compiled programs are ")
-    with notice.compiling("b"):
-        clock.passes(2)
+    with notice.computing("b"):
+        clock.compiles(2)
     assert [text.split()[1] for text in said(caplog)] == ["a", "b"]
 
 

@@ -89,12 +89,12 @@ def compiled(model: Model, tokens: int) -> Compiled:
         return closing.update(x, a, c), jax.jacfwd(closing.update, argnums=(0, 1))(x, a, c)
 
     return Compiled(
-        Program(parts.search, name=model.name),
-        Program(image, name=model.name),
-        Program(jax.jacfwd(averages, has_aux=True), QUICK, model.name),
-        Program(lambda *a: _details(parts, *a), QUICK, model.name),
-        Program(lambda *a: _closing(parts, *a), QUICK, model.name),
-        Program(update_slopes, QUICK, model.name),
+        Program(parts.search),
+        Program(image),
+        Program(jax.jacfwd(averages, has_aux=True), QUICK),
+        Program(lambda *a: _details(parts, *a), QUICK),
+        Program(lambda *a: _closing(parts, *a), QUICK),
+        Program(update_slopes, QUICK),
     )
 
 
@@ -178,7 +178,7 @@ def tuning(model: Model, tokens: int, name: str) -> Tuning:
         )
         return at(x, origin, a)[1], seen_t + seen_a @ by_t + (seen_x + seen_a @ by_x) @ moved
 
-    return Tuning(Program(averages, QUICK, model.name), Program(along, QUICK, model.name))
+    return Tuning(Program(averages, QUICK), Program(along, QUICK))
 
 
 class SampleMap:
