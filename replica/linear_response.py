@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equations import Model
-from solvers import Status, spectral_radius
+from solvers import Status, radius_of
 from solvers import onset as crossing
 
 from .errors import InputError
@@ -163,7 +163,7 @@ def onset(
             raise InputError(
                 f"{built.name}: the given overlaps are not a fixed point at {control} = {value:g}"
             )
-        return float(spectral_radius(state.slope))
+        return radius_of(np.asarray(state.slope))
 
     with double_precision():
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .fixed_point import Box, check_damping, everywhere, fixed_point
     from .minimise import minimise
     from .result import Iteration, Status
-    from .stability import leading_eigenvalue, onset, propagate, radius_of, spectral_radius
+    from .stability import leading_eigenvalue, newton_step, onset, radius_of
 
 __all__ = [
     "Box",
@@ -32,10 +32,9 @@ __all__ = [
     "leading_eigenvalue",
     "minimise",
     "newton",
+    "newton_step",
     "onset",
-    "propagate",
     "radius_of",
-    "spectral_radius",
     "steepest",
     "trace",
 ]
@@ -58,10 +57,9 @@ _HOMES = {
     "Iteration": "result",
     "Status": "result",
     "leading_eigenvalue": "stability",
+    "newton_step": "stability",
     "onset": "stability",
-    "propagate": "stability",
     "radius_of": "stability",
-    "spectral_radius": "stability",
 }
 
 

@@ -291,14 +291,27 @@ def interpolate(field: Field, knots: tuple[Knot, ...], t: float, tol: float) -> 
 
 
 def _on_cubic(a: Knot, b: Knot, t: float) -> np.ndarray:
-    """The point with this t on the cubic with the tangents of two neighbours."""
-    length = float(np.linalg.norm(b.u - a.u))
-
-    def at(s: float) -> np.ndarray:
-        ends = (1 + 2 * s) * (1 - s) ** 2 * a.u + s**2 * (3 - 2 * s) * b.u
-        return ends + length * s * (1 - s) * ((1 - s) * a.tangent - s * b.tangent)
-
-    place: float = brentq(lambda s: float(at(s)[-1]) - t, 0.0, 1.0)  # type: ignore[assignment]
-    point = at(place)
+    """The point with this t on the cubic between two neighbours."""
+    place: float = brentq(lambda s: float(cubic(a, b, s)[-1]) - t, 0.0, 1.0)  # type: ignore[assignment]
+    point = cubic(a, b, place)
     point[-1] = t
     return point
+
+
+def cubic(a: Knot, b: Knot, s: float | np.ndarray) -> np.ndarray:
+    """Points of the cubic that has the tangents of two neighbours, at the share ``s`` of the way.
+
+    Parameters
+    ----------
+    a, b : Knot
+        Arrays of shape (n + 1,), or (m, n + 1) for m pairs.
+    s : float or array, shape (m, 1)
+        Between 0 and 1.
+
+    Returns
+    -------
+    array, shape (n + 1,) or (m, n + 1)
+    """
+    length = np.linalg.norm(b.u - a.u, axis=-1, keepdims=True)
+    ends = (1 + 2 * s) * (1 - s) ** 2 * a.u + s**2 * (3 - 2 * s) * b.u
+    return ends + length * s * (1 - s) * ((1 - s) * a.tangent - s * b.tangent)

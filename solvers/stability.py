@@ -1,37 +1,17 @@
-"""Linear response of a fixed point: error propagation, spectral radius, and the onset of an
-instability.
+"""Linear response of a fixed point on the host, where its slope may not be finite: stability,
+propagation of errors, and the onset of an instability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 
-def spectral_radius(jacobian: jax.Array) -> jax.Array:
-    """Largest modulus of an eigenvalue of dF/dx, shape (n, n); 0 for n = 0. Plain iteration is
-    stable iff it is below 1.
-
-    Parameters
-    ----------
-    jacobian : array, shape (n, n)
-        dF/dx.
-
-    Returns
-    -------
-    array, shape ()
-        0 for n = 0.
-    """
-    if jacobian.shape[0] == 0:
-        return jnp.asarray(0.0)
-    return jnp.max(jnp.abs(jnp.linalg.eigvals(jacobian)))
-
-
 def radius_of(slope: np.ndarray) -> float:
-    """The same on the host, of a slope that may not be finite.
+    """Spectral radius of dF/dx, the largest modulus of an eigenvalue: plain iteration is stable iff
+    it is below 1.
 
     Parameters
     ----------
@@ -43,14 +23,12 @@ def radius_of(slope: np.ndarray) -> float:
     float
         0 for n = 0; NaN where an entry is not finite.
     """
-    if not np.all(np.isfinite(slope)):
-        return float("nan")
-    return float(np.max(np.abs(np.linalg.eigvals(slope)), initial=0.0))
+    return float(np.max(np.abs(_eigenvalues(slope)), initial=0.0))
 
 
 def leading_eigenvalue(slope: np.ndarray) -> float:
-    """Largest real part of an eigenvalue of dF/dx, of a slope that may not be finite: below 1 the
-    point is stable under damped iteration with some damping.
+    """Largest real part of an eigenvalue of dF/dx: below 1 the point is stable under damped
+    iteration with some damping.
 
     Parameters
     ----------
@@ -62,30 +40,35 @@ def leading_eigenvalue(slope: np.ndarray) -> float:
     float
         -inf for n = 0; NaN where an entry is not finite.
     """
+    return float(np.max(np.real(_eigenvalues(slope)), initial=-np.inf))
+
+
+def _eigenvalues(slope: np.ndarray) -> np.ndarray:
+    """NaN if an entry is not finite."""
     if not np.all(np.isfinite(slope)):
-        return float("nan")
-    return float(np.max(np.real(np.linalg.eigvals(slope)), initial=-np.inf))
+        return np.full(len(slope), np.nan)
+    return np.linalg.eigvals(slope)
 
 
-def propagate(jacobian: jax.Array, defect: jax.Array) -> jax.Array:
-    """Error of the fixed point caused by an error ``defect`` of the map, the modulus of (1 -
-    J)^{-1} defect, shape (n,).
+def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """How a fixed point moves when the map moves by ``defect``: (1 - dF/dx)^{-1} defect.
 
     Parameters
     ----------
-    jacobian : array, shape (n, n)
+    slope : array, shape (n, n)
         dF/dx at the fixed point.
     defect : array, shape (n,)
-        F(x) with better averages, minus F(x).
+        F(x) with better averages minus F(x), or F(x) - x.
 
     Returns
     -------
     array, shape (n,)
-        Non-negative.
+        NaN where an entry of the slope is not finite; infinite where there is no such point.
     """
-    if jacobian.shape[0] == 0:
-        return jnp.zeros(0)
-    return jnp.abs(jnp.linalg.solve(jnp.eye(jacobian.shape[0]) - jacobian, defect))
+    try:
+        return np.linalg.solve(np.eye(len(defect)) - slope, defect)
+    except np.linalg.LinAlgError:
+        return np.full_like(defect, np.inf)
 
 
 def onset(radius: Callable[[float], float], low: float, high: float, xtol: float = 1e-12) -> float:

@@ -296,7 +296,7 @@ def lost_points(path: Name, stored: Stored, dims: Sequence[str]) -> np.ndarray:
             " compute it again with --force"
         )
     now = digest.of_points(stored.dataset, dims)
-    lost.flat = np.array(now) != np.array(points["digests"])
+    lost[...] = np.reshape(np.array(now) != np.array(points["digests"]), lost.shape)
     if not lost.any():
         lost[...] = True  # the digests of the points were written for other values
     return lost

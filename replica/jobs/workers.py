@@ -161,6 +161,7 @@ def distributed_results(
 ) -> Iterator[tuple[int, Any]]:
     """(key, result) of every column, as the workers of ``client`` deliver them."""
     import distributed
+    from distributed.comm.core import CommClosedError
 
     reference = Reference.of(model, name)
     if not client.scheduler_info()["workers"]:
@@ -184,7 +185,7 @@ def distributed_results(
     except distributed.KilledWorker as error:
         lost = f"a column was lost with {error.allowed_failures + 1} workers one after the other"
         raise SolveError(f"{lost}: see their logs, perhaps they need more memory") from error
-    except (CancelledError, distributed.comm.CommClosedError) as error:
+    except (CancelledError, CommClosedError) as error:
         why = str(error).partition("\n")[0]
         raise SolveError(
             f"the dask scheduler was lost or has cancelled the work ({why}): what was stored is"

@@ -187,7 +187,7 @@ def _body(body: sp.Expr, evidence: LogEvidence, samples: location_law.Planted) -
     if body == evidence:
         return samples.log_z
     if isinstance(body, sp.Sum):
-        base, power = body.function.as_base_exp()
+        base, power = body.function.as_base_exp()  # type: ignore[attr-defined]
         arrays = {
             Score(evidence, 0): samples.key_score,
             Score(evidence, 1): samples.value_score,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,10 +11,13 @@ import numpy as np
 from solvers.continuation import Knot, interpolate
 
 from ..errors import SolveError
+from ..lowering.lower import FLOOR
 from ..theories.one_parameter import OneParameter
 
 TOL = 1e-10
 """Of a point on a curve."""
+WIDTH = 1e-4
+"""Of the difference that gives the rate at which an eigenvalue moves."""
 
 
 class Branch(Protocol):
@@ -83,3 +87,15 @@ class Limit:
 
     value: float
     error: float
+
+
+def stability_limit(
+    line: OneParameter, t: float, eigenvalue: Callable[[OneParameter, float], float]
+) -> Limit:
+    """Where an eigenvalue of a standing branch passes through 1, at the level ``t``: its error is
+    that of the eigenvalue over the rate at which this moves.
+    """
+    value = line.value(t)
+    rate = (eigenvalue(line, t + WIDTH) - eigenvalue(line, t - WIDTH)) / (2 * WIDTH)
+    defect = line.uncertainty(lambda at: eigenvalue(at, t)) + FLOOR
+    return Limit(value, (defect / abs(rate) + 1e-12) * (value if line.logarithmic else 1.0))

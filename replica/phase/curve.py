@@ -20,14 +20,12 @@ from ..models import name_of
 from ..runtime.notice import computing
 from ..sweeps.dataset import metadata
 from ..theories.one_parameter import OneParameter
-from .branch_set import FOUND_BY, START
+from .branch_set import FOLD, FOUND_BY, START
 from .branches import TOL, Standing
 from .roles import BETWEEN, FURTHER, INFORMED, MARGINAL, ROLES, UNINFORMED
 from .standing import STANDING
 from .thresholds import ACCURACY, NAMES, WEAK, Search, search
 
-FOLD = 1e-6
-"""A tangent's component along the control below which a knot is a fold."""
 MET = 1e-3
 """The part that leaves a fold of the informed branch ends this near to a trivial branch."""
 MOSTLY = 0.75

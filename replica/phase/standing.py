@@ -10,20 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from solvers.bifurcation.branch_point import BranchPoint, branch_point_at
+from solvers.bifurcation.branch_point import BranchPoint, branch_point_at, signed_least
 from solvers.bifurcation.branches import BY_BRANCH_POINT, Domain, Seed
 from solvers.continuation import Knot, correct
 
-from ..lowering.lower import FLOOR
 from ..theories.one_parameter import OneParameter
-from .branches import TOL, Limit
+from .branches import TOL, Limit, stability_limit
 
 STANDING = 33
 """Points on a branch that does not move."""
 PROBES = 49
 """Values of the control at which the stability of a branch that does not move is asked for."""
-WIDTH = 1e-4
-"""Of the difference that gives the rate at which an eigenvalue moves."""
 DEEPEST = 1e-11
 """A logarithmic overlap is followed down to here."""
 RATE = 1e-4
@@ -54,11 +51,7 @@ def standing_points(
     """Every place where an eigenvalue of dF/dx at the fixed point ``x`` passes through 1."""
 
     def side(t: float) -> float:
-        system = line.at(x, line.value(t)).slope - np.eye(len(x))
-        if not np.all(np.isfinite(system)):
-            return float("nan")
-        least = np.linalg.svd(system, compute_uv=False)[-1]
-        return float(np.linalg.slogdet(system)[0] * least)
+        return signed_least(line.at(x, line.value(t)).slope - np.eye(len(x)))
 
     levels = np.linspace(*window, PROBES)
     sides = np.array([side(t) for t in levels])
@@ -72,17 +65,12 @@ def standing_points(
 
 
 def _standing_point(line: OneParameter, x: np.ndarray, t: float) -> StandingPoint:
-    value = line.value(t)
-
     def nearest(at: OneParameter, level: float) -> float:
         """The eigenvalue nearest to 1."""
         values = np.linalg.eigvals(at.at(x, at.value(level)).slope)
         return float(np.real(values[np.argmin(np.abs(values - 1))]))
 
-    rate = (nearest(line, t + WIDTH) - nearest(line, t - WIDTH)) / (2 * WIDTH)
-    defect = line.uncertainty(lambda at: nearest(at, t)) + FLOOR
-    error = (defect / abs(rate) + 1e-12) * (value if line.logarithmic else 1.0)
-    limit, u = Limit(value, error), line.place(x, t)
+    limit, u = stability_limit(line, t, nearest), line.place(x, t)
     if not np.all(np.isfinite(u)):
         return StandingPoint(t, limit, u, None)
     along = np.eye(len(u))[-1]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from solvers import leading_eigenvalue, onset, radius_of
-from solvers.bifurcation.branch_point import locate, orientation
+from solvers.bifurcation.branch_point import locate, orientation_at
 from solvers.continuation import (
     Curve,
     Knot,
@@ -30,7 +30,7 @@ from solvers.continuation import (
 from ..errors import SolveError
 from ..lowering.lower import FLOOR
 from ..theories.one_parameter import OneParameter
-from .branches import TOL, Best, Branch, Limit, Standing, Stretch
+from .branches import TOL, Best, Branch, Limit, Standing, Stretch, stability_limit
 
 FLAT = 0.3
 """A curve steeper than this everywhere (as a tangent's component) hides no fold between knots."""
@@ -308,15 +308,15 @@ def _informed_from_above(
         return Standing(x), None
     top = _iterated_knot(line, "informed", high)
     start = Knot(top.u, -top.tangent)
-    side = _side(line, start)
+    side = orientation_at(line.field, start)
 
     def stop(knots: list[Knot]) -> bool:
         last = knots[-1]
         turned = last.u[-1] < line.level(low) or last.tangent[-1] > 0
-        return turned or _side(line, last) * side < 0 or also(last)
+        return turned or orientation_at(line.field, last) * side < 0 or also(last)
 
     curve = trace(line.field, start, stop, line.room)
-    if _side(line, curve.knots[-1]) * side < 0:
+    if orientation_at(line.field, curve.knots[-1]) * side < 0:
         point = locate(line.field, *curve.knots[-2:])
         if point is not None:
             end = Knot(point.u, point.along)
@@ -332,11 +332,6 @@ def _informed_from_above(
             f" {line.value(curve.knots[-1].u[-1]):.6g}"
         )
     return Stretch(line, curve.knots), None
-
-
-def _side(line: OneParameter, knot: Knot) -> float:
-    """Its sign changes where the curve passes through a branch point."""
-    return orientation(line.field(knot.u)[1], knot.tangent)
 
 
 def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) -> Transition:
@@ -375,17 +370,16 @@ def _from_trivial(line: OneParameter, x: np.ndarray, low: float, high: float) ->
 
 def _instability(line: OneParameter, x: np.ndarray, low: float, high: float) -> Limit | None:
     """Where the spectral radius of dF/dx at the trivial branch crosses 1."""
-    radius = lambda t: radius_of(line.at(x, line.value(t)).slope)  # noqa: E731
+
+    def radius(at: OneParameter, level: float) -> float:
+        return radius_of(at.at(x, at.value(level)).slope)
+
     ends = line.level(low), line.level(high)
-    sides = radius(ends[0]), radius(ends[1])
+    sides = radius(line, ends[0]), radius(line, ends[1])
     if not np.all(np.isfinite(sides)):
         raise SolveError(
             f"{line.model.name}: the linear response of the trivial branch is not finite"
         )
     if not sides[0] < 1 < sides[1]:
         return None
-    t = onset(radius, *ends)
-    value, width = line.value(t), 1e-4
-    rate = (radius(t + width) - radius(t - width)) / (2 * width)
-    defect = line.uncertainty(lambda at: radius_of(at.at(x, value).slope)) + FLOOR
-    return Limit(value, (defect / abs(rate) + 1e-12) * (value if line.logarithmic else 1.0))
+    return stability_limit(line, onset(lambda level: radius(line, level), *ends), radius)

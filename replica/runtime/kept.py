@@ -16,6 +16,7 @@ import time
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -71,16 +72,17 @@ def kept_in() -> str:
     """Where JAX keeps programs now; empty if nowhere."""
     import jax
 
-    config = jax.config
+    config: Any = jax.config
     return (config.jax_compilation_cache_dir or "") if config.jax_enable_compilation_cache else ""
 
 
 def _tell_jax() -> None:
     import jax
 
+    config: Any = jax.config
     root = cache_folder()
-    chosen = jax.config.jax_compilation_cache_dir is not None
-    if root is None or chosen or not jax.config.jax_enable_compilation_cache:
+    chosen = config.jax_compilation_cache_dir is not None
+    if root is None or chosen or not config.jax_enable_compilation_cache:
         return
     folder = root / "jax" / machine()
     try:
@@ -93,9 +95,9 @@ def _tell_jax() -> None:
         # A folder that is read-only or full still has entries to use.
     # What JAX cannot read it compiles, what it cannot write is lost: both are no news to a user.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    if jax.config.jax_persistent_cache_min_compile_time_secs == DEFAULT_SHORTEST:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
+    config.update("jax_compilation_cache_dir", str(folder))
+    if config.jax_persistent_cache_min_compile_time_secs == DEFAULT_SHORTEST:
+        config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
 
 
 def machine() -> str:

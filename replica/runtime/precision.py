@@ -33,7 +33,8 @@ def check_device() -> None:
     try:
         jax.default_backend()
     except (RuntimeError, AssertionError):  # with and without a plugin for the device
+        platforms = jax.config.jax_platforms  # type: ignore[attr-defined]
         raise InputError(
-            f"JAX finds no device for JAX_PLATFORMS={jax.config.jax_platforms}: install JAX for it"
+            f"JAX finds no device for JAX_PLATFORMS={platforms}: install JAX for it"
             " (docs/gpu.md), or leave the variable out"
         ) from None

@@ -152,9 +152,10 @@ class Theory(ABC):
     entries: ClassVar[str] = "branches"
     """What the JSON object of a solution calls them."""
     objective: ClassVar[tuple[str, str, str]] = ("", "", "")
-    """Where there are no conjugates: the name of what is stationary, and what is printed before and
-    after its derivatives.
-    """
+    """Without conjugates: what is stationary, and what is printed before and after its slopes."""
+    threshold_accuracy: Callable[[float], float]
+    first_sizes: Callable[..., NodeSizes]
+    """Of theories with a curve: what thresholds are refined to, and the node sets to begin with."""
     energy_is_shown: ClassVar[bool] = True
     """Whether the free energy is no observable already."""
 

@@ -42,12 +42,13 @@ class Objective(SaddlePoint):
         how: Numbers,
         polish: Polish,
     ) -> Iteration:
-        end = super().iterate(equations, x0, c, sets, how, polish)
         if x0.shape[0]:
             gradient = equations.conjugates(c, x0, sets)
             value = equations.objective(c, x0, sets)  # type: ignore[attr-defined]
             domain = box(self.model)
             end = minimise(value, gradient, x0, tol=how.tol, max_steps=256, box=domain)
+        else:
+            end = super().iterate(equations, x0, c, sets, how, polish)
         if self.record.infinite_scale is sp.false:
             return end
         at_infinity = equations.at_infinity(c, sets)  # type: ignore[attr-defined]

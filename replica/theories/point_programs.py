@@ -10,14 +10,13 @@ thresholds and curves run the same three.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from equations import Model
 from solvers import Iteration
 from solvers.branch import Polish
 
@@ -41,30 +40,18 @@ class Numbers(NamedTuple):
         return cls(tol, jnp.asarray(int(settings.max_steps)), damping)
 
 
-class Iterated(Protocol):
-    """What is needed of a theory that searches a fixed point (traced)."""
-
-    model: Model
-
-    def iterate(
-        self,
-        equations: CompiledEquations,
-        x0: jax.Array,
-        c: jax.Array,
-        sets: NodeSets,
-        how: Numbers,
-        polish: Polish,
-    ) -> Iteration: ...
+Iterate = Callable[[CompiledEquations, jax.Array, jax.Array, NodeSets, Numbers, Polish], Iteration]
+"""(equations, start, controls, nodes, numbers, polish) -> where the iteration ends (traced)."""
 
 
 @cache
-def search_of(theory: Iterated, equations: CompiledEquations, polish: Polish) -> Program:
+def search_of(iterate: Iterate, equations: CompiledEquations, polish: Polish) -> Program:
     """(start, controls, nodes, numbers) -> Iteration."""
 
     def find(x0: jax.Array, c: jax.Array, sets: NodeSets, how: Numbers) -> Iteration:
-        return theory.iterate(equations, x0, c, sets, how, polish)
+        return iterate(equations, x0, c, sets, how, polish)
 
-    return Program(find, QUICK, theory.model.name)
+    return Program(find, QUICK)
 
 
 @cache
@@ -75,24 +62,16 @@ def linearised(equations: CompiledEquations, control: str | None) -> Program:
     along = equations.factor if control is None else control
     if control != along:
         return linearised(equations, along)
-    return Program(equations.linearisation(along), QUICK, equations.model.name)
+    return Program(equations.linearisation(along), QUICK)
 
 
 @cache
 def observed(equations: CompiledEquations) -> Program:
     """(controls, x, nodes) -> observables."""
-    return Program(equations.observables, QUICK, equations.model.name)
+    return Program(equations.observables, QUICK)
 
 
 @cache
 def derivatives_of(equations: CompiledEquations, moved: tuple[str, ...]) -> Program:
     """(overlaps, controls, nodes) -> derivatives by the controls ``moved``."""
-    return Program(equations.derivatives(moved), QUICK, equations.model.name)
-
-
-def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    """(1 - J)^{-1} defect; infinite where there is none."""
-    try:
-        return np.linalg.solve(np.eye(len(defect)) - slope, defect)
-    except np.linalg.LinAlgError:
-        return np.full_like(defect, np.inf)
+    return Program(equations.derivatives(moved), QUICK)

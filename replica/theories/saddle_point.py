@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 
 from equations import Model, Quadrature, QuasiMonteCarlo
-from solvers import Iteration, Status, follow, radius_of
+from solvers import Iteration, Status, follow, newton_step, radius_of
 from solvers.branch import Polish
 
 from ..lowering.lower import FLOOR, SAFETY, Lowered, error_from
@@ -47,7 +47,6 @@ from .point_programs import (
     Numbers,
     derivatives_of,
     linearised,
-    newton_step,
     observed,
     search_of,
 )
@@ -266,7 +265,7 @@ class SaddlePoint(Theory):
         """Where the iteration from ``x0`` ends, and the equations that it iterated."""
         equations = self.equations(sizes, settings.route)
         start, controls, sets = jnp.asarray(x0), jnp.asarray(c), arguments(sizes)
-        find = search_of(self, equations, settings.polish)
+        find = search_of(self.iterate, equations, settings.polish)
         how = Numbers.of(settings)
         if find not in self._begun:  # all that a point needs is compiled at once
             side_by_side(
@@ -358,7 +357,7 @@ class SaddlePoint(Theory):
         return int(sp.sympify(tokens).subs(substitution(self.model, values)))
 
     def _has_sampled_route(self) -> bool:
-        return self.record.sampled is not None
+        return self.record.sampled is not None  # type: ignore[attr-defined]
 
     def _sampled(
         self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes

@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 
 from equations import QuasiMonteCarlo
-from solvers import Status, radius_of
+from solvers import Status, newton_step, radius_of
 
 from ..lowering.lower import FLOOR
 from ..lowering.node_sets import NodeSets, arguments
@@ -37,7 +37,6 @@ from .base import (
 )
 from .equations import CompiledEquations, box
 from .one_parameter import OneParameter, SampledOneParameter
-from .point_programs import newton_step
 from .saddle_point import MAX_LEVEL, SaddlePoint
 
 FIRST_SAMPLES = 12
@@ -161,4 +160,4 @@ def _on_each_set(theory: SampledSaddlePoint, one: CompiledEquations) -> Program:
 
         return jax.lax.map(of_set, jnp.arange(one.sizes.scrambles, dtype=float))
 
-    return Program(moved, QUICK, theory.model.name)
+    return Program(moved, QUICK)

@@ -78,7 +78,18 @@ def orientation(slope: np.ndarray, tangent: np.ndarray) -> float:
     float
         Changes its sign at a branch point and nowhere else; NaN where an entry is not finite.
     """
-    system = np.vstack([slope, tangent])
+    return signed_least(np.vstack([slope, tangent]))
+
+
+def orientation_at(field: Field, knot: Knot) -> float:
+    """The orientation of a curve at one of its points."""
+    return orientation(field(knot.u)[1], knot.tangent)
+
+
+def signed_least(system: np.ndarray) -> float:
+    """The smallest singular value of a square matrix with the sign of its determinant; NaN where an
+    entry is not finite.
+    """
     if not np.all(np.isfinite(system)):
         return float("nan")
     return float(np.linalg.slogdet(system)[0] * np.linalg.svd(system, compute_uv=False)[-1])
@@ -115,7 +126,7 @@ def locate(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Branc
     """
     chord = after.u - before.u
     length = float(before.tangent @ chord)
-    ends = [orientation(field(k.u)[1], k.tangent) for k in (before, after)]
+    ends = [orientation_at(field, k) for k in (before, after)]
     if not ends[0] * ends[1] <= 0 or length <= 0:
         return None
 
@@ -126,7 +137,7 @@ def locate(field: Field, before: Knot, after: Knot, tol: float = 1e-11) -> Branc
         knot = correct(field, guess, before.tangent, tol)
         if knot is None:  # at the branch point itself the system is singular: the chord stands in
             return orientation(field(guess)[1], before.tangent)
-        return orientation(field(knot.u)[1], knot.tangent)
+        return orientation_at(field, knot)
 
     try:
         place: float = brentq(side, 0.0, length, xtol=1e-9 * length, rtol=1e-12)  # type: ignore[assignment]

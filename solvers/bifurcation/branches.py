@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..continuation import Curve, Field, Knot, Steps, correct, trace
-from .branch_point import BranchPoint, locate, orientation, rays
+from ..continuation import Curve, Field, Knot, Steps, correct, cubic, trace
+from .branch_point import BranchPoint, locate, orientation_at, rays
 
 TOL = 1e-10
 """Of a point on a curve."""
@@ -67,7 +67,7 @@ class Domain:
 
     def orientation(self, knot: Knot) -> float:
         """Its sign changes at a branch point."""
-        return orientation(self.field(knot.u)[1], knot.tangent)
+        return orientation_at(self.field, knot)
 
     def is_outside(self, u: np.ndarray) -> bool:
         """Whether t has left the window."""
@@ -153,14 +153,8 @@ def lies_on(knot: Knot, knots: Sequence[Knot]) -> bool:
     square = np.where(there, length**2, 1.0)
     s = ((knot.u - u[:-1]) * chord).sum(axis=1) / square
     inside = np.clip(s, 0.0, 1.0)[:, None]
-    begin, end = tangents[:-1] * length[:, None], tangents[1:] * length[:, None]
-    cubic = (
-        (1 + 2 * inside) * (1 - inside) ** 2 * u[:-1]
-        + inside * (1 - inside) ** 2 * begin
-        + inside**2 * (3 - 2 * inside) * u[1:]
-        - inside**2 * (1 - inside) * end
-    )
-    distance = np.linalg.norm(cubic - knot.u, axis=1)
+    between = cubic(Knot(u[:-1], tangents[:-1]), Knot(u[1:], tangents[1:]), inside)
+    distance = np.linalg.norm(between - knot.u, axis=1)
     heading = (1 - inside) * tangents[:-1] + inside * tangents[1:]
     parallel = np.abs(heading @ knot.tangent) > PARALLEL * np.linalg.norm(heading, axis=1)
     near = distance <= ON_CURVE * length + SAME_POINT * 1e-3

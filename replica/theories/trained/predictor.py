@@ -24,7 +24,7 @@ import numpy as np
 
 from equations import EmpiricalRisk, ModelError
 from equations.calculus.envelope import RESPONSES
-from solvers import Status, propagate, radius_of
+from solvers import Status, newton_step, radius_of
 from solvers.attention.data import Samples, random_length
 from solvers.warm_start import Ended, warm_fixed_point
 
@@ -361,7 +361,7 @@ def _point(samples: SampleMap, end: Ended, minima: Minima) -> Point:
         else np.full_like(shift, np.nan)
     )
     # What the iteration left over adds to what the samples leave open.
-    left = np.asarray(propagate(slope, np.full(len(x), end.residual))) + FLOOR if finite else np.nan
+    left = np.abs(newton_step(slope, np.full_like(x, end.residual))) + FLOOR
     return Point(
         x,
         report.mean_hats,

@@ -344,7 +344,7 @@ def _affine(envelope: MoreauEnvelope, weight: sp.Expr) -> tuple[sp.Expr, sp.Expr
     expr = weight.xreplace(
         {chi: plain, PRESENT[envelope.index]: sp.S.One}
     )  # absent tokens are left out of the statistics
-    slope = expr.diff(plain)
+    slope = expr.diff(plain)  # type: ignore[attr-defined]
     if (
         slope.has(plain)
         or expr.has(sp.Sum)
