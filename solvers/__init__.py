@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from .fixed_point import Box, check_damping, everywhere, fixed_point
     from .minimise import minimise
     from .result import Iteration, Status
-    from .stability import leading_eigenvalue, newton_step, onset, radius_of
+    from .stability import (
+        largest_step,
+        leading_eigenvalue,
+        newton_step,
+        onset,
+        radius_of,
+        second_order,
+    )
 
 __all__ = [
     "Box",
@@ -29,12 +36,14 @@ __all__ = [
     "fixed_point",
     "fold",
     "follow",
+    "largest_step",
     "leading_eigenvalue",
     "minimise",
     "newton",
     "newton_step",
     "onset",
     "radius_of",
+    "second_order",
     "steepest",
     "trace",
 ]
@@ -56,10 +65,12 @@ _HOMES = {
     "minimise": "minimise",
     "Iteration": "result",
     "Status": "result",
+    "largest_step": "stability",
     "leading_eigenvalue": "stability",
     "newton_step": "stability",
     "onset": "stability",
     "radius_of": "stability",
+    "second_order": "stability",
 }
 
 

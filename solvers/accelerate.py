@@ -4,9 +4,10 @@ r"""Accelerators: Anderson's method with a safeguard, and Newton's on F(x) - x =
     r = F(x) - x
     Newton     x+ = x + (1 - J)^{-1} (F(x) - x)
 
-the first over the last ``memory`` differences. A candidate of it that leaves the domain, is not
-finite, or whose residual exceeds ten times the best so far is replaced by a plain step and the
-memory is emptied.
+the first over the last ``memory`` differences. No candidate leaves the domain: where it would,
+Anderson's method makes a plain step and Newton's goes most of the way to the end. A candidate of
+the first that is not finite, or whose residual exceeds ten times the best so far, is replaced by a
+plain step and the memory is emptied.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ class Anderson(NamedTuple):
         return Differences(empty, empty, start.residual)
 
     def propose(self, now: Iteration, memory: Differences) -> jax.Array:
-        """The combination with the least residual."""
+        """The combination with the least residual; the plain step where that leaves the domain."""
         gamma = jnp.linalg.lstsq(memory.d_r.T, now.fx - now.x)[0]
-        return now.fx - gamma @ memory.d_f
+        candidate = now.fx - gamma @ memory.d_f
+        return jnp.where(self.box.holds(candidate), candidate, self.box.settled(now.fx))
 
     def absorb(
         self,
@@ -99,9 +101,10 @@ class Newton(NamedTuple):
         return ()
 
     def propose(self, now: Iteration, memory: tuple[()]) -> jax.Array:
-        """Where the tangent meets the diagonal."""
+        """Where the tangent meets the diagonal, or most of the way to the domain's end."""
         identity = jnp.eye(now.x.shape[0])
-        return now.x + jnp.linalg.solve(identity - self.slope(now.x), now.fx - now.x)
+        step = jnp.linalg.solve(identity - self.slope(now.x), now.fx - now.x)
+        return self.box.short_of(now.x, step)
 
     def absorb(
         self,

@@ -207,7 +207,8 @@ class _Machine(NamedTuple):
     # the next point ------------------------------------------------------------------------------
 
     def _mixed(self, search: _Search) -> jax.Array:
-        return (1 - self.damping) * search.now.fx + self.damping * search.now.x
+        mixed = (1 - self.damping) * search.now.fx + self.damping * search.now.x
+        return self.box.settled(mixed)
 
     def _proposed(self, search: _Search) -> jax.Array:
         return self.method.propose(search.fine, search.memory)

@@ -21,6 +21,8 @@ CYCLE = 1e-9
 """A point that returns after two steps to this fraction of the step itself is on a two-cycle."""
 SLACK = 1e-9
 """How far beyond an end of the domain rounding may carry an iterate."""
+MOST_OF_THE_WAY = 0.9
+"""Of a step that would leave the domain."""
 
 
 class Box(NamedTuple):
@@ -30,7 +32,25 @@ class Box(NamedTuple):
     high: jax.Array
 
     def contains(self, x: jax.Array) -> jax.Array:
+        """Whether ``x`` lies in it, up to rounding."""
         return jnp.all((x >= self.low - SLACK) & (x <= self.high + SLACK))
+
+    def holds(self, x: jax.Array) -> jax.Array:
+        """Whether ``x`` lies in it."""
+        return jnp.all((x >= self.low) & (x <= self.high))
+
+    def settled(self, x: jax.Array) -> jax.Array:
+        """``x``, put back on the end beyond which rounding has carried it; what lies further
+        outside stays there, to be seen.
+        """
+        return jnp.where(self.contains(x), jnp.clip(x, self.low, self.high), x)
+
+    def short_of(self, x: jax.Array, step: jax.Array) -> jax.Array:
+        """``x + step``, or the point most of the way to the end that this would cross."""
+        end = jnp.where(step > 0, self.high, self.low)
+        share = jnp.where(step == 0, jnp.inf, (end - x) / step)
+        whole = self.holds(x + step)
+        return x + jnp.where(whole, 1.0, MOST_OF_THE_WAY * jnp.min(share, initial=jnp.inf)) * step
 
 
 def everywhere(n: int) -> Box:
@@ -140,7 +160,7 @@ def fixed_point(
 
     def step(state: tuple[Iteration, jax.Array]) -> tuple[Iteration, jax.Array]:
         now, before = state
-        x = (1 - damping) * now.fx + damping * now.x
+        x = box.settled((1 - damping) * now.fx + damping * now.x)
         return advanced(now, before, x, f(x), box, tol), now.x
 
     def running(state: tuple[Iteration, jax.Array]) -> jax.Array:

@@ -34,6 +34,8 @@ NEAR = 1e-2
 """Newton's method may move a point by this fraction of its size; beyond, it would have gone to
 another one.
 """
+ZERO = 1e-15
+"""An eigenvalue of a Gram matrix below this share of their sum is zero."""
 
 
 class _TooMany(Exception):
@@ -52,15 +54,13 @@ def vectors(gram: np.ndarray) -> np.ndarray | None:
     """Vectors (rows) of a Gram matrix, the last ones along the first axes; None if
     there are none.
     """
-    n = len(gram)
-    order = np.arange(n)[::-1]
-    wanted, w = gram[np.ix_(order, order)], np.zeros((n, n))
-    for i in range(n):
-        for j in range(i):
-            w[i, j] = (wanted[i, j] - w[i, :j] @ w[j, :j]) / w[j, j] if w[j, j] > 0 else 0.0
-        rest = wanted[i, i] - w[i, :i] @ w[i, :i]
-        w[i, i] = np.sqrt(rest) if rest > 1e-14 * max(wanted[i, i], 1e-300) else 0.0
-    found = w[order]
+    order = np.arange(len(gram))[::-1]
+    # Not by Cholesky's method: vectors that nearly depend on one another would lose half their
+    # digits. What rounding makes of a zero eigenvalue would be a direction of its own.
+    values, basis = np.linalg.eigh(gram[np.ix_(order, order)])
+    values = np.where(values > ZERO * np.sum(np.abs(values)), values, 0.0)
+    upper = np.linalg.qr((basis * np.sqrt(values)).T, mode="r")
+    found = (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T[order]
     return found if np.all(np.abs(found @ found.T - gram) <= 1e-10 * (1 + np.abs(gram))) else None
 
 

@@ -48,6 +48,9 @@ class Status(enum.Enum):
         "the point is critical: dF/dx has an eigenvalue 1, so that its derivative with respect to"
         " the controls does not exist"
     )
+    UNBOUNDED = (
+        "critical: dF/dx has an eigenvalue so near to 1 that the error of the point is not bounded"
+    )
 
     @property
     def code(self) -> int:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+NEGLIGIBLE = 1e-5
+"""An error below this share of the least singular value of 1 - dF/dx has no second order."""
+
 
 def radius_of(slope: np.ndarray) -> float:
     """Spectral radius of dF/dx, the largest modulus of an eigenvalue: plain iteration is stable iff
@@ -69,6 +72,79 @@ def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
         return np.linalg.solve(np.eye(len(defect)) - slope, defect)
     except np.linalg.LinAlgError:
         return np.full_like(defect, np.inf)
+
+
+def largest_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
+    """How far a fixed point moves at most when the map moves by up to ``defect``, entry by entry:
+    |(1 - dF/dx)^{-1}| defect.
+
+    Parameters
+    ----------
+    slope : array, shape (n, n)
+        dF/dx at the fixed point.
+    defect : array, shape (n,)
+        Non-negative.
+
+    Returns
+    -------
+    array, shape (n,)
+        NaN where an entry of the slope is not finite; infinite where the point is critical.
+    """
+    try:
+        return np.abs(np.linalg.inv(np.eye(len(defect)) - slope)) @ defect
+    except np.linalg.LinAlgError:
+        return np.full_like(defect, np.inf)
+
+
+def second_order(
+    slope_at: Callable[[np.ndarray], np.ndarray],
+    x: np.ndarray,
+    slope: np.ndarray,
+    error: np.ndarray,
+) -> float:
+    """By what factor an error of first order, |(1 - dF/dx)^{-1} (F(x) - x)|, has to be enlarged to
+    bound the distance to the fixed point: near a critical point that is not small against the
+    distance to others.
+
+        h = |(1 - J)^{-1}| |F''| e,      factor = 2/(1 + sqrt(1 - 2 h)),     infinite for h >= 1/2
+
+    Parameters
+    ----------
+    slope_at : callable
+        x -> dF/dx, shape (n, n); called on both sides of ``x`` where h may matter.
+    x : array, shape (n,)
+        Close to a fixed point.
+    slope : array, shape (n, n)
+        dF/dx at ``x``.
+    error : array, shape (n,)
+        Of first order.
+
+    Returns
+    -------
+    float
+        At least 1; 1 where dF/dx is not finite, and no error is.
+
+    Notes
+    -----
+    The theorem of Newton and Kantorovich (L. V. Kantorovich, G. P. Akilov, Functional Analysis,
+    1982, XVIII.1), with F'' from a difference of dF/dx along the direction in which the point is
+    least determined.
+    """
+    e = float(np.max(error, initial=0.0))
+    if e == 0.0 or not np.all(np.isfinite(slope)):
+        return 1.0
+    values, right = np.linalg.svd(np.eye(len(x)) - slope)[1:]
+    if values[-1] == 0.0:
+        return float("inf")
+    if e < NEGLIGIBLE * values[-1]:
+        return 1.0
+    step = e * right[-1] / np.max(np.abs(right[-1]))
+    bends = [slope_at(x + side * step) - slope for side in (1.0, -1.0)]
+    known = [np.linalg.norm(b, 2) for b in bends if np.all(np.isfinite(b))]
+    if not known:
+        return float("inf")
+    h = max(known) / values[-1]
+    return 2.0 / (1.0 + np.sqrt(1.0 - 2.0 * h)) if h < 0.5 else float("inf")
 
 
 def onset(radius: Callable[[float], float], low: float, high: float, xtol: float = 1e-12) -> float:

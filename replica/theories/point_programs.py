@@ -16,14 +16,28 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from solvers import Iteration
+from solvers import Iteration, Status, largest_step, newton_step, radius_of, second_order
 from solvers.branch import Polish
 
-from ..lowering.node_sets import NodeSets
+from ..lowering.lower import FLOOR, SAFETY, error_from
+from ..lowering.node_sets import NodeSets, arguments
+from ..lowering.node_sizes import NodeSizes
 from ..runtime.programs import QUICK, Program
-from .base import Settings
-from .equations import CompiledEquations
+from .base import Point, Settings
+from .equations import CompiledEquations, Linearisation, box
+
+SHARPENINGS = 40
+"""Steps by which a point beside a critical one is sharpened: half the way each at such a point."""
+
+
+ROUNDING = 1e-15
+"""Of F, relative to 1 + |x|: nodes end where a Gaussian weight has fallen to it."""
+MILD = 1.01
+"""Errors that the second order enlarges by more than this are those of a point to be sharpened,"""
+RELATIVE = 1e-3
+"""and those that are larger than this against the overlap itself."""
 
 
 class Numbers(NamedTuple):
@@ -75,3 +89,97 @@ def observed(equations: CompiledEquations) -> Program:
 def derivatives_of(equations: CompiledEquations, moved: tuple[str, ...]) -> Program:
     """(overlaps, controls, nodes) -> derivatives by the controls ``moved``."""
     return Program(equations.derivatives(moved), QUICK)
+
+
+def judged_point(
+    equations: CompiledEquations,
+    end: Iteration,
+    c: np.ndarray,
+    sizes: NodeSizes,
+    second: NodeSizes,
+) -> Point:
+    """The point where an iteration ended, not yet classified, with its errors from the ``second``
+    node sets.
+    """
+    point, is_sharp = _judged(equations, end, c, sizes, second)
+    if is_sharp or end.status != Status.SUCCESSFUL.code:
+        return point
+    # The tolerance on the residual says little beside a critical point, and about small overlaps.
+    end = _sharpened(equations, end, c, sizes, float(np.max(point.error_x)))
+    return _judged(equations, end, c, sizes, second)[0]
+
+
+def _judged(
+    equations: CompiledEquations,
+    end: Iteration,
+    c: np.ndarray,
+    sizes: NodeSizes,
+    second: NodeSizes,
+) -> tuple[Point, bool]:
+    """The point, and whether what the iteration left over is small: against the overlaps, and
+    against the distance to other fixed points.
+    """
+    controls, domain = jnp.asarray(c), box(equations.model)
+
+    def linearised_at(x: np.ndarray, sizes: NodeSizes) -> Linearisation:
+        whole = controls, jnp.asarray(x), arguments(sizes)
+        return jax.tree.map(np.asarray, linearised(equations, None)(*whole))
+
+    def seen_at(x: np.ndarray, sizes: NodeSizes) -> np.ndarray:
+        return np.asarray(observed(equations)(controls, jnp.asarray(x), arguments(sizes)))
+
+    def inside(x: np.ndarray) -> np.ndarray:
+        return np.clip(x, domain.low, domain.high)
+
+    here, seen = linearised_at(end.x, sizes), seen_at(end.x, sizes)
+    # The same point on the second set: x' = x + (1 - J)^{-1} (F'(x) - x), and everything at x'.
+    update = linearised_at(end.x, second).update
+    moved = inside(end.x + newton_step(here.slope, update - end.x))
+    better, better_seen = linearised_at(moved, second), seen_at(moved, second)
+    unresolved = SAFETY * np.abs(newton_step(here.slope, update - here.update))
+    rounding = ROUNDING * (1 + np.abs(end.x))
+    left = SAFETY * largest_step(here.slope, end.residual + rounding)
+    factor = second_order(
+        lambda x: linearised_at(inside(x), sizes).slope, end.x, here.slope, unresolved + left
+    )
+    point = Point(
+        end.x,
+        here.hats,
+        here.free_energy,
+        seen,
+        end.residual,
+        end.steps,
+        end.status,
+        np.asarray(radius_of(here.slope)),
+        (unresolved + left) * factor + FLOOR,
+        error_from(better.hats, here.hats) * factor,
+        # It is stationary: what enlarges the errors of the overlaps is of third order here.
+        error_from(better.free_energy, here.free_energy),
+        error_from(better_seen, seen) * factor,
+        np.max(unresolved, initial=0.0),
+    )
+    is_small = end.residual <= np.min(rounding) or np.all(left <= RELATIVE * np.abs(end.x))
+    return point, bool(factor <= MILD and is_small)
+
+
+def _sharpened(
+    equations: CompiledEquations, end: Iteration, c: np.ndarray, sizes: NodeSizes, reach: float
+) -> Iteration:
+    """The point where an iteration ended, after as many steps of Newton's method as lower its
+    residual, inside the domain and no further away than ``reach``.
+    """
+    program, sets, controls = linearised(equations, None), arguments(sizes), jnp.asarray(c)
+    domain, best = box(equations.model), end
+    for _ in range(SHARPENINGS):
+        here = jax.tree.map(np.asarray, program(controls, jnp.asarray(best.x), sets))
+        step = newton_step(here.slope, here.update - best.x)
+        if not np.all(np.isfinite(step)):
+            break
+        x = np.asarray(domain.short_of(jnp.asarray(best.x), jnp.asarray(step)))
+        image = np.asarray(program(controls, jnp.asarray(x), sets).update)
+        residual = np.max(np.abs(image - x))
+        if not residual < best.residual / 2 or np.max(np.abs(x - end.x)) > reach:
+            break
+        steps = np.asarray(best.steps + 1)
+        best = Iteration(x, image, residual, steps, end.status)  # type: ignore[arg-type]
+    return best

@@ -19,10 +19,10 @@ import numpy as np
 import sympy as sp
 
 from equations import Model, Quadrature, QuasiMonteCarlo
-from solvers import Iteration, Status, follow, newton_step, radius_of
+from solvers import Iteration, Status, follow
 from solvers.branch import Polish
 
-from ..lowering.lower import FLOOR, SAFETY, Lowered, error_from
+from ..lowering.lower import FLOOR, SAFETY, Lowered
 from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
 from ..runtime.programs import Program, side_by_side
@@ -41,11 +41,12 @@ from .base import (
     two_standard_errors,
 )
 from .classify import classify, measured, refuse_non_finite, violated
-from .equations import CompiledEquations, Linearisation, State, box
+from .equations import CompiledEquations, State, box
 from .one_parameter import OneParameter
 from .point_programs import (
     Numbers,
     derivatives_of,
+    judged_point,
     linearised,
     observed,
     search_of,
@@ -281,39 +282,9 @@ class SaddlePoint(Theory):
     ) -> Point:
         """One point, not yet classified, and its errors from the second node set."""
         equations, end = self.searched(x0, c, settings, sizes)
-        controls, domain = jnp.asarray(c), box(self.model)
         # Sets of samples have their error from one another.
         second = sizes if settings.route == "sampled" else sizes.shifted()
-
-        def at(x: np.ndarray, sizes: NodeSizes) -> tuple[Linearisation, np.ndarray]:
-            whole = controls, jnp.asarray(x), arguments(sizes)
-            found = linearised(equations, None)(*whole), observed(equations)(*whole)
-            return jax.tree.map(np.asarray, found)
-
-        here, seen = at(end.x, sizes)
-        # The same point on the second set: x' = x + (1 - J)^{-1} (F'(x) - x), and everything at x'.
-        update = np.asarray(
-            linearised(equations, None)(controls, jnp.asarray(end.x), arguments(second)).update
-        )
-        moved = end.x + newton_step(here.slope, update - end.x)
-        better, better_seen = at(np.clip(moved, domain.low, domain.high), second)
-        unresolved = SAFETY * np.abs(newton_step(here.slope, update - here.update))
-        left = np.abs(newton_step(here.slope, np.full_like(end.x, end.residual)))
-        return Point(
-            end.x,
-            here.hats,
-            here.free_energy,
-            seen,
-            end.residual,
-            end.steps,
-            end.status,
-            np.asarray(radius_of(here.slope)),
-            unresolved + left + FLOOR,
-            error_from(better.hats, here.hats),
-            error_from(better.free_energy, here.free_energy),
-            error_from(better_seen, seen),
-            np.max(unresolved, initial=0.0),
-        )
+        return judged_point(equations, end, c, sizes, second)
 
     def classified(self, point: Point, settings: Settings) -> Point:
         """A point with the verdict on it as its status."""
@@ -327,8 +298,10 @@ class SaddlePoint(Theory):
         numbers = [np.ravel(part) for part in (point.x, point.observables, point.free_energy)]
         if not np.all(np.isfinite(np.concatenate(numbers))):
             return Status.NON_FINITE
-        if not np.all(np.isfinite(np.ravel(point.error_x))) or not np.isfinite(point.radius):
+        if np.any(np.isnan(point.error_x)) or not np.isfinite(point.radius):
             return Status.BOUNDARY
+        if np.any(np.isinf(point.error_x)):
+            return Status.UNBOUNDED
         status = violated(self.model, "finite", at)
         if status is not Status.SUCCESSFUL:
             return status

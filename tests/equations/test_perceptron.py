@@ -43,8 +43,9 @@ def test_perfect_recovery_is_a_fixed_point_with_no_entropy() -> None:
         assert abs(informed.free_energy) < 1e-14 and informed.conjugates["q_hat"] > 1e13
 
 
-def test_above_the_algorithmic_threshold_both_starts_recover() -> None:
-    solution = replica.solve("perceptron-bayes", alpha=1.55)
+@pytest.mark.parametrize("alpha", [1.55, 1.6, 1.9, 2.2, 2.5, 3.0])
+def test_above_the_algorithmic_threshold_both_starts_recover(alpha: float) -> None:
+    solution = replica.solve("perceptron-bayes", alpha=alpha)
     assert [b.start for b in solution.branches] == ["uninformed+informed"] and solution.branches[
         0
     ].overlaps["V"] == 0

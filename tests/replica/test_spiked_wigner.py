@@ -33,6 +33,33 @@ def test_against_scalar_quadrature(snr: float) -> None:
     ] == pytest.approx(brentq(gap, 1e-3, 1, xtol=1e-13), abs=1e-9)
 
 
+# From E tanh(h) = q, h ~ N(snr q, snr q), in 40 digits (mpmath).
+BESIDE_CRITICAL = {
+    1 + 1e-2: 0.009965920457010656,
+    1 + 1e-3: 0.0009996658921572327,
+    1 + 1e-4: 9.99966658892059e-05,
+    1 + 1e-5: 9.999966665954433e-06,
+    1 + 1e-6: 9.999996665836222e-07,
+    1 + 1e-7: 9.99999967250526e-08,
+    1 - 1e-3: 0.0,
+    0.99999996898552: 0.0,
+    1 - 1e-8: 0.0,
+    1.0: 0.0,
+}
+
+
+@pytest.mark.parametrize("snr", BESIDE_CRITICAL)
+def test_errors_beside_a_critical_point_are_true(snr: float) -> None:
+    """The overlap, its conjugate and the free entropy, or a status that says that none is known."""
+    for branch in replica.solve("spiked-wigner", snr=snr).branches:
+        q, error = branch.overlaps["q"], branch.error
+        assert abs(q - BESIDE_CRITICAL[snr]) <= error["q"]
+        assert abs(branch.conjugates["q_hat"] - snr * BESIDE_CRITICAL[snr]) <= error["q_hat"]
+        assert branch.status is (Status.SUCCESSFUL if error["q"] < np.inf else Status.UNBOUNDED)
+        assert branch.ok == (abs(snr - 1) > 5e-8)
+        assert snr < 1.000001 or error["q"] < 0.01 * q
+
+
 def test_onset_by_linear_response() -> None:
     assert replica.onset("spiked-wigner", "snr", (0.5, 2.0)) == pytest.approx(1.0, abs=1e-9)
     with pytest.raises(InputError, match="does not cross"):

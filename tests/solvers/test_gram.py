@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.stats import norm
 
 from solvers import gram_descent, quadrature
@@ -83,6 +85,17 @@ def test_vectors_of_a_gram_matrix(rank: int) -> None:
     assert (
         gram_descent.vectors(w @ w.T - 0.5 * np.diag([1, 0, 0, 0]) * (w @ w.T)[0, 0] * 2.5) is None
     )
+
+
+@given(st.lists(st.floats(-1.2, 1.2), min_size=8, max_size=8))
+@example([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 2.8394783905867552e-08, 0.0])
+def test_vectors_that_nearly_depend_on_one_another(entries: list[float]) -> None:
+    """Two trained vectors, and two fixed ones along the first axes."""
+    w = np.concatenate([np.reshape(entries, (2, 4)), np.eye(4)[:2]])
+    found = gram_descent.vectors(w @ w.T)
+    assert found is not None
+    np.testing.assert_allclose(found @ found.T, w @ w.T, atol=1e-12)
+    np.testing.assert_allclose(found[2:], [[0, 1, 0, 0], [1, 0, 0, 0]], atol=1e-12)
 
 
 def test_the_step_is_integrated_like_a_smooth_function() -> None:

@@ -391,6 +391,31 @@ def test_anderson_refuses_a_candidate_outside_the_box() -> None:
     assert status(end) is Status.SUCCESSFUL and unit.contains(end.x)
 
 
+POWER_MAPS: dict[float, Map] = {
+    power: lambda x, power=power: jnp.where(x >= 0, 0.9 * jnp.abs(x) ** power, jnp.nan)
+    for power in (1.2, 2.0, 3.0)
+}
+"""NaN below 0, where the fixed point is: at the end of the range."""
+
+
+@pytest.mark.parametrize("polish", ["anderson", "newton"])
+@pytest.mark.parametrize("power", POWER_MAPS)
+@given(x0=st.floats(1e-3, 1.0))
+def test_no_accelerator_looks_outside_the_box(polish: str, power: float, x0: float) -> None:
+    unit = Box(jnp.array([0.0]), jnp.array([1.0]))
+    end = run(POWER_MAPS[power], x0, tol=1e-12, polish=polish, box=unit)
+    assert status(end) is Status.SUCCESSFUL and 0 <= float(end.x[0]) <= 1e-10
+
+
+def test_a_step_out_of_the_box_goes_most_of_the_way() -> None:
+    unit = Box(jnp.zeros(2), jnp.ones(2))
+    x = jnp.array([0.5, 0.2])
+    assert unit.short_of(x, jnp.array([0.1, -0.1])).tolist() == pytest.approx([0.6, 0.1])
+    assert unit.short_of(x, jnp.array([0.1, -0.4])).tolist() == pytest.approx([0.545, 0.02])
+    assert unit.settled(jnp.array([-1e-12, 1.0])).tolist() == [0.0, 1.0]
+    assert unit.settled(jnp.array([-1e-3, 1.0])).tolist() == [-1e-3, 1.0]
+
+
 def test_a_point_does_not_depend_on_its_neighbours() -> None:
     """Under vmap every lane ends as it would alone, with its own step count."""
 
