@@ -36,14 +36,11 @@ class SweepColumn:
     where : array (lines, points)
         Flat index of each point in the grid.
     lines : (starts, controls)
-    size : int
-        Lines of a full column: all columns of a sweep run the same compiled program.
     """
 
     branch: int
     where: np.ndarray
     lines: Lines
-    size: int
 
     @property
     def points(self) -> int:
@@ -67,7 +64,7 @@ def columns(
         most = min(max(count // LINES, FEWEST), MOST)
         size = -(-count // most) if theory.batched else 1
         pieces = (slice(i, i + size) for i in range(0, count, size))
-        result += [SweepColumn(branch, where[p], (starts[p], controls[p]), size) for p in pieces]
+        result += [SweepColumn(branch, where[p], (starts[p], controls[p])) for p in pieces]
     return result
 
 
@@ -116,4 +113,4 @@ def solve_column(
     points were finished.
     """
     theory = theory_of(model)
-    return theory.lines(column.lines, column.size, settings, sizes, warm, done)
+    return theory.lines(column.lines, settings, sizes, warm, done)

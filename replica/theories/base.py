@@ -146,7 +146,7 @@ class Theory(ABC):
     diagram: ClassVar[str] = ""
     """How its phase diagrams are made: "lines" of thresholds, a "map" on a grid, or not at all."""
     batched: ClassVar[bool] = False
-    """Whether lines of points are solved by compiled programs, several lines at a time."""
+    """Whether a piece of a sweep is several lines of points."""
     cores_of_a_point: ClassVar[int | None] = None
     """Cores that one piece of a sweep occupies; None: pieces are not solved side by side."""
     entries: ClassVar[str] = "branches"
@@ -224,15 +224,12 @@ class Theory(ABC):
     def lines(
         self,
         lines: Lines,
-        width: int,
         settings: Settings,
         sizes: NodeSizes,
         warm: bool,
         done: Done,
     ) -> tuple[Point, np.ndarray]:
-        """The points of lines, classified, and how often their node sets were refined; one program
-        takes ``width`` of them.
-        """
+        """The points of lines, classified, and how often their node sets were refined."""
         return self._refuse(f"has no sweep: {self._instead()}")
 
     def along(self, control: str, fixed: Mapping[str, float], sizes: NodeSizes) -> Any:

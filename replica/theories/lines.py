@@ -48,18 +48,38 @@ def solved_lines(
     most: int,
 ) -> tuple[Point, np.ndarray]:
     """The points (lines, points), classified, and their levels, at most ``most``."""
+
+    def solve(x0: np.ndarray, c: np.ndarray) -> Point:
+        return theory.solve_point(x0, c, settings, sizes)
+
+    def leads(point: Point) -> bool:  # not yet classified
+        return bool(point.status == Status.SUCCESSFUL.code)
+
+    found = _along(solve, leads if warm else _never, lines, done)
+    return _refined(theory, found, lines, settings, sizes, most)
+
+
+def _never(point: Point) -> bool:
+    return False
+
+
+def _along(
+    solve: Callable[[np.ndarray, np.ndarray], Point],
+    leads: Callable[[Point], bool],
+    lines: Lines,
+    done: Done,
+) -> Point:
+    """The points of each line one after the other; the next one starts from a point that leads."""
     rows = []
     with double_precision():  # the setting is per thread
         for starts, controls in zip(*lines, strict=True):
             points: list[Point] = []
             for x0, c in zip(starts, controls, strict=True):
-                follow = warm and points and points[-1].status == Status.SUCCESSFUL.code
-                begin = np.asarray(points[-1].x) if follow else x0
-                points.append(theory.solve_point(begin, c, settings, sizes))
+                follow = points and leads(points[-1])
+                points.append(solve(np.asarray(points[-1].x) if follow else x0, c))
                 done(1)
             rows.append(jax.tree.map(lambda *p: np.stack(p), *points))
-    found = jax.tree.map(lambda *p: np.stack(p), *rows)
-    return _refined(theory, found, lines, settings, sizes, most)
+    return jax.tree.map(lambda *p: np.stack(p), *rows)
 
 
 def _refined(
@@ -92,17 +112,16 @@ def lines_point_by_point(
     warm: bool,
     done: Done,
 ) -> tuple[Point, np.ndarray]:
-    """The same for what is solved point by point on the host."""
-    starts, controls = lines
-    rows, levels = [], np.zeros(starts.shape[:2], dtype=np.int16)
-    with double_precision():
-        for i in range(len(starts)):
-            points: list[Point] = []
-            for j in range(starts.shape[1]):
-                follow = warm and points and Status.of(int(points[-1].status)).is_point
-                begin = np.asarray(points[-1].x) if follow else starts[i, j]
-                point, levels[i, j] = solve_start(begin, controls[i, j])
-                points.append(point)
-                done(1)
-            rows.append(jax.tree.map(lambda *p: np.stack(p), *points))
-    return jax.tree.map(lambda *p: np.stack(p), *rows), levels
+    """The same for what is solved point by point on the host, classified as it comes."""
+    levels = []
+
+    def solve(x0: np.ndarray, c: np.ndarray) -> Point:
+        point, level = solve_start(x0, c)
+        levels.append(level)
+        return point
+
+    def leads(point: Point) -> bool:
+        return Status.of(int(point.status)).is_point
+
+    found = _along(solve, leads if warm else _never, lines, done)
+    return found, np.reshape(np.array(levels, dtype=np.int16), lines[0].shape[:2])

@@ -178,7 +178,6 @@ class SaddlePoint(Theory):
     def lines(
         self,
         lines: Lines,
-        width: int,
         settings: Settings,
         sizes: NodeSizes,
         warm: bool,

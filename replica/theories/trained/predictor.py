@@ -146,7 +146,6 @@ class TrainedPredictor(Theory):
     def lines(
         self,
         lines: Lines,
-        width: int,
         settings: Settings,
         sizes: NodeSizes,
         warm: bool,
