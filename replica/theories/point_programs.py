@@ -33,10 +33,10 @@ SHARPENINGS = 40
 
 
 ROUNDING = 1e-15
-"""Of F, relative to 1 + |x|: nodes end where a Gaussian weight has fallen to it."""
+"""Of F, relative to it."""
 MILD = 1.01
 """Errors that the second order enlarges by more than this are those of a point to be sharpened,"""
-RELATIVE = 1e-3
+RELATIVE = 1e-6
 """and those that are larger than this against the overlap itself."""
 
 
@@ -132,13 +132,18 @@ def _judged(
         return np.clip(x, domain.low, domain.high)
 
     here, seen = linearised_at(end.x, sizes), seen_at(end.x, sizes)
-    # The same point on the second set: x' = x + (1 - J)^{-1} (F'(x) - x), and everything at x'.
     update = linearised_at(end.x, second).update
+    unresolved = SAFETY * np.abs(newton_step(here.slope, update - here.update))
+    left = SAFETY * largest_step(here.slope, end.residual + ROUNDING * np.abs(end.x))
+    # The same point on the second set: x' = x + (1 - J)^{-1} (F'(x) - x), and everything at x'.
     moved = inside(end.x + newton_step(here.slope, update - end.x))
     better, better_seen = linearised_at(moved, second), seen_at(moved, second)
-    unresolved = SAFETY * np.abs(newton_step(here.slope, update - here.update))
-    rounding = ROUNDING * (1 + np.abs(end.x))
-    left = SAFETY * largest_step(here.slope, end.residual + rounding)
+    # What conjugates and observables make of each overlap's error: the residual has no known sign.
+    by_hats, by_seen = np.zeros_like(here.hats), np.zeros_like(seen)
+    for i in np.flatnonzero(left):
+        beside = end.x + np.where(end.x + left > domain.high, -left, left) * np.eye(len(left))[i]
+        by_hats = by_hats + np.abs(linearised_at(inside(beside), sizes).hats - here.hats)
+        by_seen = by_seen + np.abs(seen_at(inside(beside), sizes) - seen)
     factor = second_order(
         lambda x: linearised_at(inside(x), sizes).slope, end.x, here.slope, unresolved + left
     )
@@ -152,13 +157,13 @@ def _judged(
         end.status,
         np.asarray(radius_of(here.slope)),
         (unresolved + left) * factor + FLOOR,
-        error_from(better.hats, here.hats) * factor,
+        (error_from(better.hats, here.hats) + by_hats) * factor,
         # It is stationary: what enlarges the errors of the overlaps is of third order here.
         error_from(better.free_energy, here.free_energy),
-        error_from(better_seen, seen) * factor,
+        (error_from(better_seen, seen) + by_seen) * factor,
         np.max(unresolved, initial=0.0),
     )
-    is_small = end.residual <= np.min(rounding) or np.all(left <= RELATIVE * np.abs(end.x))
+    is_small = end.residual <= ROUNDING or np.all(left <= RELATIVE * np.abs(end.x))
     return point, bool(factor <= MILD and is_small)
 
 
