@@ -59,7 +59,7 @@ def vectors(gram: np.ndarray) -> np.ndarray | None:
     # digits. What rounding makes of a zero eigenvalue would be a direction of its own.
     values, basis = np.linalg.eigh(gram[np.ix_(order, order)])
     values = np.where(values > ZERO * np.sum(np.abs(values)), values, 0.0)
-    upper = np.linalg.qr((basis * np.sqrt(values)).T, mode="r")
+    upper = np.linalg.qr((basis * np.sqrt(values)).T).R
     found = (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T[order]
     return found if np.all(np.abs(found @ found.T - gram) <= 1e-10 * (1 + np.abs(gram))) else None
 

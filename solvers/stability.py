@@ -75,8 +75,7 @@ def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
 
 
 def largest_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
-    """How far a fixed point moves at most when the map moves by up to ``defect``, entry by entry:
-    |(1 - dF/dx)^{-1}| defect.
+    """How far a fixed point moves at most when the map moves by up to ``defect``, entry by entry.
 
     Parameters
     ----------
@@ -102,11 +101,12 @@ def second_order(
     slope: np.ndarray,
     error: np.ndarray,
 ) -> float:
-    """By what factor an error of first order, |(1 - dF/dx)^{-1} (F(x) - x)|, has to be enlarged to
+    """By what factor an error of first order, (1 - dF/dx)^{-1} (F(x) - x), has to be enlarged to
     bound the distance to the fixed point: near a critical point that is not small against the
     distance to others.
 
-        h = |(1 - J)^{-1}| |F''| e,      factor = 2/(1 + sqrt(1 - 2 h)),     infinite for h >= 1/2
+    With h the product of the norms of (1 - dF/dx)^{-1}, of F'' and of the error, the factor is
+    2/(1 + sqrt(1 - 2 h)), and infinite for h >= 1/2.
 
     Parameters
     ----------
