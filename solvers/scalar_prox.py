@@ -59,9 +59,16 @@ def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Arr
 
 
 def slope(loss: Derivatives, z: jax.Array, centre: jax.Array, width: jax.Array) -> jax.Array:
-    """dP/domega at the minimiser z."""
+    """dP/domega at the minimiser z: 0 where a jump of l' holds it.
+
+    What l' is at the jump itself does not matter: it may be the very value that stationarity asks
+    for, as at the middle between the two centres where the minimiser lets go.
+    """
+    beside = STUCK * (1 + jnp.abs(z))
     first, second = loss(z)
-    smooth = jnp.abs(z - centre + width * first) <= STUCK * (
-        1 + jnp.abs(centre) + width * jnp.abs(first)
-    )
-    return jnp.where(smooth, 1 / (1 + width * second), jnp.where(jnp.isnan(z), jnp.nan, 0.0))
+    (below, bend_below), (above, bend_above) = loss(z - beside), loss(z + beside)
+    bend = jnp.maximum(second, jnp.maximum(bend_below, bend_above))
+    rise = 2 * beside + width * (above - below)
+    rounding = 1e-12 * (1 + jnp.abs(centre) + width * jnp.abs(first))
+    held = rise > 5 * (2 * beside * (1 + width * bend)) + rounding
+    return jnp.where(held, 0.0, jnp.where(jnp.isnan(z), jnp.nan, 1 / (1 + width * second)))

@@ -15,6 +15,8 @@ import distributed
 import numpy as np
 import pytest
 import sympy as sp
+from scipy.integrate import quad
+from scipy.stats import norm
 
 import replica
 from replica import InputError, StoreError, X, Y, Z, bayes_glm, normal, quantity
@@ -286,6 +288,19 @@ def test_check_of_logistic_regression(command) -> None:
         "lam=0.1",
     )
     assert code == 0 and "agree" in out and "risk" in out
+
+
+@pytest.mark.parametrize("lam", [0.2, 0.5, 1.0])
+def test_replicon_of_the_hinge_loss_in_closed_form(lam: float) -> None:
+    """alpha P(1 - V < y omega < 1): there the corner holds the minimiser."""
+    branch = replica.solve(CLASSIFICATION, loss="hinge", alpha=2, lam=lam).branches[0]
+    m, q, v = (branch.overlaps[name] for name in ("m", "q", "V"))
+
+    def density(u: float) -> float:
+        return float(2 * norm.pdf(u, 0, np.sqrt(q)) * norm.cdf(u * m / np.sqrt(q * (q - m * m))))
+
+    assert branch.ok
+    assert branch.observables["replicon"] == pytest.approx(2 * quad(density, 1 - v, 1)[0], abs=1e-9)
 
 
 @pytest.mark.slow

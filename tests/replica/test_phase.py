@@ -477,9 +477,9 @@ def test_derivative_of_phi_along_a_branch_is_its_explicit_one() -> None:
     }
     phi = {a: float(line.at(v, a).free_energy) for a, v in x.items()}
     assert (phi[1.301] - phi[1.299]) / 0.002 == pytest.approx(
-        float(line.at(x[1.3], 1.3).pull), abs=1e-6
+        float(line.at(x[1.3], 1.3).dPhi_dc), abs=1e-6
     )
-    assert float(line.at(x[1.3], 1.3).pull) == pytest.approx(
+    assert float(line.at(x[1.3], 1.3).dPhi_dc) == pytest.approx(
         float(sp.N(2 * quad(_entropy(x[1.3][0]), -12, 12, limit=400)[0])), abs=1e-9
     )
 

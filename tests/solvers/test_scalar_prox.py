@@ -67,3 +67,27 @@ def test_nan_and_no_width_are_nan() -> None:
             minimiser(logistic, 0, -1),
         ]
     ).all()
+
+
+@pytest.mark.parametrize("at_the_corner", [-1.0, -0.5, 0.0])
+def test_a_corner_holds_the_minimiser_whatever_its_slope_is_called(at_the_corner: float) -> None:
+    """Also at the centre at which that slope would be the one that stationarity asks for."""
+
+    def loss(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+        beside = jnp.where(z < 1, -1.0, 0.0)
+        return jnp.where(z == 1, at_the_corner, beside), jnp.zeros_like(z)
+
+    width = jnp.asarray(0.8)
+    centres = jnp.array([0.1, 0.21, 0.4, 0.6, 0.8, 0.99, 1.01, 2.0])
+    z = scalar_prox.minimiser(loss, centres, width)
+    slopes = scalar_prox.slope(loss, z, centres, width)
+    assert slopes.tolist() == [1, 0, 0, 0, 0, 0, 1, 1]
+
+
+@given(st.floats(-20, 20), st.floats(1e-3, 1e3))
+def test_the_slope_is_the_derivative_of_the_minimiser(centre: float, width: float) -> None:
+    z = jnp.asarray(minimiser(logistic, centre, width))
+    slope = scalar_prox.slope(logistic, z, jnp.asarray(centre), jnp.asarray(width))
+    step = 1e-5 * (1 + abs(centre))
+    ends = [minimiser(logistic, centre + side * step, width) for side in (1, -1)]
+    assert float(slope) == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-5)
