@@ -16,7 +16,9 @@ Derivatives = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 MOST = 120
 TOLERANCE = 4e-15
 STUCK = 1e-9
-"""|g| above this at the end of a bracket of rounding size: l' jumps across zero there."""
+"""|g| above this at the end of a bracket of rounding size: l' jumps across zero there. So far from
+the minimiser, relative to 1 + |z|, l' is asked for beside such a jump.
+"""
 
 
 def minimiser(loss: Derivatives, centre: jax.Array, width: jax.Array) -> jax.Array:
@@ -70,5 +72,6 @@ def slope(loss: Derivatives, z: jax.Array, centre: jax.Array, width: jax.Array) 
     bend = jnp.maximum(second, jnp.maximum(bend_below, bend_above))
     rise = 2 * beside + width * (above - below)
     rounding = 1e-12 * (1 + jnp.abs(centre) + width * jnp.abs(first))
+    # Without a jump g rises by its slope; five times that lets the curvature vary in between.
     held = rise > 5 * (2 * beside * (1 + width * bend)) + rounding
     return jnp.where(held, 0.0, jnp.where(jnp.isnan(z), jnp.nan, 1 / (1 + width * second)))

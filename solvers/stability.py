@@ -60,16 +60,18 @@ def newton_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
     ----------
     slope : array, shape (n, n)
         dF/dx at the fixed point.
-    defect : array, shape (n,)
-        F(x) with better averages minus F(x), or F(x) - x.
+    defect : array, shape (n,) or (n, m)
+        F(x) with better averages minus F(x), or F(x) - x; each column is one.
 
     Returns
     -------
-    array, shape (n,)
+    array, shape of ``defect``
         NaN where an entry of the slope is not finite; infinite where there is no such point.
     """
+    if not np.all(np.isfinite(slope)):
+        return np.full_like(defect, np.nan)
     try:
-        return np.linalg.solve(np.eye(len(defect)) - slope, defect)
+        return np.linalg.solve(np.eye(len(slope)) - slope, defect)
     except np.linalg.LinAlgError:
         return np.full_like(defect, np.inf)
 
@@ -89,8 +91,10 @@ def largest_step(slope: np.ndarray, defect: np.ndarray) -> np.ndarray:
     array, shape (n,)
         NaN where an entry of the slope is not finite; infinite where the point is critical.
     """
+    if not np.all(np.isfinite(slope)):
+        return np.full_like(defect, np.nan)
     try:
-        return np.abs(np.linalg.inv(np.eye(len(defect)) - slope)) @ defect
+        return np.abs(np.linalg.inv(np.eye(len(slope)) - slope)) @ defect
     except np.linalg.LinAlgError:
         return np.full_like(defect, np.inf)
 

@@ -55,27 +55,26 @@ def solved_lines(
     def leads(point: Point) -> bool:  # not yet classified
         return bool(point.status == Status.SUCCESSFUL.code)
 
-    found = _along(solve, leads if warm else _never, lines, done)
+    found = _along(solve, leads, lines, warm, done)
     return _refined(theory, found, lines, settings, sizes, most)
-
-
-def _never(point: Point) -> bool:
-    return False
 
 
 def _along(
     solve: Callable[[np.ndarray, np.ndarray], Point],
     leads: Callable[[Point], bool],
     lines: Lines,
+    warm: bool,
     done: Done,
 ) -> Point:
-    """The points of each line one after the other; the next one starts from a point that leads."""
+    """The points of each line one after the other; if ``warm``, the next one starts from a point
+    that leads.
+    """
     rows = []
     with double_precision():  # the setting is per thread
         for starts, controls in zip(*lines, strict=True):
             points: list[Point] = []
             for x0, c in zip(starts, controls, strict=True):
-                follow = points and leads(points[-1])
+                follow = warm and points and leads(points[-1])
                 points.append(solve(np.asarray(points[-1].x) if follow else x0, c))
                 done(1)
             rows.append(jax.tree.map(lambda *p: np.stack(p), *points))
@@ -123,5 +122,5 @@ def lines_point_by_point(
     def leads(point: Point) -> bool:
         return Status.of(int(point.status)).is_point
 
-    found = _along(solve, leads if warm else _never, lines, done)
+    found = _along(solve, leads, lines, warm, done)
     return found, np.reshape(np.array(levels, dtype=np.int16), lines[0].shape[:2])

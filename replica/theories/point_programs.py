@@ -1,4 +1,5 @@
-"""The programs that a saddle point is solved with, each the same object for the same equations.
+"""The programs that a saddle point is solved with, each the same object for the same equations, and
+the errors of a point by them.
 
     search        (start, controls, nodes, numbers) -> where the iteration ends
     linearised    (controls, x, nodes)              -> conjugates, F, dF/dx, dF/dc, Phi, dPhi/dc
@@ -28,16 +29,14 @@ from ..runtime.programs import QUICK, Program
 from .base import Point, Settings
 from .equations import CompiledEquations, Linearisation, box
 
-SHARPENINGS = 40
-"""Steps by which a point beside a critical one is sharpened: half the way each at such a point."""
-
-
 ROUNDING = 1e-15
 """Of F, relative to it."""
 MILD = 1.01
-"""Errors that the second order enlarges by more than this are those of a point to be sharpened,"""
+"""A point is sharpened where the second order enlarges its errors by more than this."""
 RELATIVE = 1e-6
-"""and those that are larger than this against the overlap itself."""
+"""And where an error is larger than this against the overlap itself."""
+SHARPENINGS = 40
+"""Steps by which it is sharpened at most: at a critical point each goes half the way."""
 
 
 class Numbers(NamedTuple):
@@ -141,9 +140,11 @@ def _judged(
     # What conjugates and observables make of each overlap's error: the residual has no known sign.
     by_hats, by_seen = np.zeros_like(here.hats), np.zeros_like(seen)
     for i in np.flatnonzero(left):
-        beside = end.x + np.where(end.x + left > domain.high, -left, left) * np.eye(len(left))[i]
-        by_hats = by_hats + np.abs(linearised_at(inside(beside), sizes).hats - here.hats)
-        by_seen = by_seen + np.abs(seen_at(inside(beside), sizes) - seen)
+        beside = end.x.copy()
+        beside[i] += -left[i] if end.x[i] + left[i] > domain.high[i] else left[i]
+        beside = inside(beside)
+        by_hats = by_hats + np.abs(linearised_at(beside, sizes).hats - here.hats)
+        by_seen = by_seen + np.abs(seen_at(beside, sizes) - seen)
     factor = second_order(
         lambda x: linearised_at(inside(x), sizes).slope, end.x, here.slope, unresolved + left
     )
@@ -174,17 +175,20 @@ def _sharpened(
     residual, inside the domain and no further away than ``reach``.
     """
     program, sets, controls = linearised(equations, None), arguments(sizes), jnp.asarray(c)
-    domain, best = box(equations.model), end
+
+    def linearised_at(x: np.ndarray) -> Linearisation:
+        return jax.tree.map(np.asarray, program(controls, jnp.asarray(x), sets))
+
+    domain, best, here = box(equations.model), end, linearised_at(end.x)
     for _ in range(SHARPENINGS):
-        here = jax.tree.map(np.asarray, program(controls, jnp.asarray(best.x), sets))
         step = newton_step(here.slope, here.update - best.x)
         if not np.all(np.isfinite(step)):
             break
         x = np.asarray(domain.short_of(jnp.asarray(best.x), jnp.asarray(step)))
-        image = np.asarray(program(controls, jnp.asarray(x), sets).update)
-        residual = np.max(np.abs(image - x))
+        here = linearised_at(x)
+        residual = np.max(np.abs(here.update - x))
         if not residual < best.residual / 2 or np.max(np.abs(x - end.x)) > reach:
             break
         steps = np.asarray(best.steps + 1)
-        best = Iteration(x, image, residual, steps, end.status)  # type: ignore[arg-type]
+        best = Iteration(x, here.update, residual, steps, end.status)  # type: ignore[arg-type]
     return best

@@ -47,10 +47,11 @@ def test_the_largest_step_is_reached_by_some_defect() -> None:
 
 
 def test_what_is_not_finite_or_singular_is_said() -> None:
-    broken, critical, one = np.array([[np.nan]]), np.eye(1), np.ones(1)
-    for value in (radius_of, leading_eigenvalue):
-        assert np.isnan(value(broken))
-    assert np.isnan(newton_step(broken, one)[0]) and np.isnan(largest_step(broken, one)[0])
+    critical, one = np.eye(1), np.ones(1)
+    for broken in (np.array([[np.nan]]), np.array([[np.inf]])):
+        for value in (radius_of, leading_eigenvalue):
+            assert np.isnan(value(broken))
+        assert np.isnan(newton_step(broken, one)[0]) and np.isnan(largest_step(broken, one)[0])
     assert newton_step(critical, one)[0] == largest_step(critical, one)[0] == np.inf
     empty = np.zeros((0, 0))
     assert radius_of(empty) == 0.0 and leading_eigenvalue(empty) == -np.inf

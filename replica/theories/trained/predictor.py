@@ -352,13 +352,8 @@ def _point(samples: SampleMap, end: Ended, minima: Minima) -> Point:
     """The solution with its errors: how it would move if each set of samples were used alone."""
     x, slope = end.x, samples.slope(end.x, end.state)
     report = samples.report(x, end.state._replace(changed=minima.changed, failed=minima.failed))
-    finite = bool(np.all(np.isfinite(slope)))
     shift = report.update - samples.update(x, report.averages.mean(axis=0))
-    moved = (
-        np.linalg.solve(np.eye(len(x)) - slope, shift.T).T
-        if finite
-        else np.full_like(shift, np.nan)
-    )
+    moved = newton_step(slope, shift.T).T
     # What the iteration left over adds to what the samples leave open.
     left = np.abs(newton_step(slope, np.full_like(x, end.residual))) + FLOOR
     return Point(
