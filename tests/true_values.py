@@ -3,7 +3,7 @@
     python tests/true_values.py        writes tests/data/true_values.csv
 
 Closed forms, or roots of one equation with integrals by mpmath, in 30 digits: nothing here uses the
-package. A row is a model, its controls, a start, the name of a number and its value.
+package. A row is a family, its model, controls, the name of a number and its value.
 """
 
 from __future__ import annotations
