@@ -15,13 +15,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from solvers import quadrature
 
-from ..runtime.precision import double_precision
 from .node_sizes import NodeSizes
 
 WIDER = 1.15
@@ -97,11 +94,9 @@ def node_sets(sizes: NodeSizes, padded: bool = False) -> NodeSets:
     return _padded(sets, sizes.bucket()) if padded else sets
 
 
-@lru_cache(maxsize=64)
 def arguments(sizes: NodeSizes) -> NodeSets:
-    """The padded node sets as arrays of JAX."""
-    with double_precision():
-        return jax.tree.map(jnp.asarray, node_sets(sizes, padded=True))
+    """The padded node sets, for a compiled function."""
+    return node_sets(sizes, padded=True)
 
 
 def _intervals(sizes: NodeSizes, name: str) -> int:

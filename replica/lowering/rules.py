@@ -43,9 +43,12 @@ def lowers(*nodes: type) -> Callable[[Rule], Rule]:
     return register
 
 
-def rule_of(node: sp.Basic) -> Rule | None:
-    """The rule for a node: that of its class, or of the nearest one it derives from."""
-    return next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
+def rule_of(node: sp.Basic | type) -> Rule | None:
+    """The rule for a node, or for a class of nodes: that of the class, or of the nearest one it
+    derives from.
+    """
+    family = node if isinstance(node, type) else type(node)
+    return next((RULES[kind] for kind in family.__mro__ if kind in RULES), None)
 
 
 def has_rule(node: sp.Basic) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .exported import exported
 from .precision import double_precision
 
 MOST = 64
@@ -107,17 +108,26 @@ class Program:
     Parameters
     ----------
     function : callable
-        Traced once for each shape of its arguments.
+        Traced once for each shape of its arguments, if at all.
     options : dict, optional
         Of XLA, such as ``QUICK``.
+    name : str, optional
+        All that the function depends on beside its arguments and the sources of this package: what
+        it is found by in a later process (``exported``). Without one, it is traced in each.
+    result : callable, optional
+        From the arrays of what a function with a name returns to what it returns, such as the class
+        of a named tuple; by default the one array.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         options: Options | None = None,
+        name: str | None = None,
+        result: Callable[..., Any] | None = None,
     ) -> None:
         self._function, self._options = function, dict(options or {})
+        self._name, self._result = name, result or _the_one
         self._lock = RLock()
 
     def __call__(self, *arguments: Any) -> Any:
@@ -144,10 +154,39 @@ class Program:
             return found
 
     def _compile(self, arguments: Sequence[Any]) -> Any:
+        kept = self._compile_kept(arguments)
+        if kept is not None:
+            return kept
+
         def fresh(*traced: Any) -> Any:  # what JAX remembers of a function goes with it
             return self._function(*traced)
 
         return jax.jit(fresh).lower(*arguments).compile(known_options(self._options))
+
+    def _compile_kept(self, arguments: Sequence[Any]) -> Callable[..., Any] | None:
+        """The same from the program that an earlier process exported, or made so that a later one
+        finds it; None if it has no name or cannot be kept.
+        """
+        if self._name is None:
+            return None
+        leaves, structure = jax.tree.flatten(arguments)
+
+        def flat(*traced: Any) -> list[Any]:
+            whole = self._function(*jax.tree.unflatten(structure, traced))
+            parts, form = jax.tree.flatten(whole)
+            assert form == jax.tree.structure(self._result(*parts))
+            return parts
+
+        shapes = repr(_signature(leaves, structure))
+        call = exported(f"{self._name}\n{shapes}", flat, leaves)
+        if call is None:
+            return None
+        compiled = jax.jit(call).lower(*leaves).compile(known_options(self._options))
+        return lambda *given: self._result(*compiled(*jax.tree.leaves(given)))
+
+
+def _the_one(part: Any) -> Any:
+    return part
 
 
 def side_by_side(*calls: tuple[Program, tuple[Any, ...]]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ import numpy as np
 from solvers import Iteration, Status, largest_step, newton_step, radius_of, second_order
 from solvers.branch import Polish
 
+from ..lowering.content import NoContentError, text_of
 from ..lowering.lower import FLOOR, SAFETY, error_from
 from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
@@ -42,15 +43,15 @@ SHARPENINGS = 40
 class Numbers(NamedTuple):
     """The numbers of ``Settings``, which are arguments of a program."""
 
-    tol: jax.Array
-    max_steps: jax.Array
-    damping: jax.Array
+    tol: jax.Array | np.ndarray
+    max_steps: jax.Array | np.ndarray
+    damping: jax.Array | np.ndarray
 
     @classmethod
     def of(cls, settings: Settings) -> Numbers:
         """Those of ``settings``."""
-        tol, damping = jnp.asarray(float(settings.tol)), jnp.asarray(float(settings.damping))
-        return cls(tol, jnp.asarray(int(settings.max_steps)), damping)
+        tol, damping = np.asarray(float(settings.tol)), np.asarray(float(settings.damping))
+        return cls(tol, np.asarray(int(settings.max_steps)), damping)
 
 
 Iterate = Callable[[CompiledEquations, jax.Array, jax.Array, NodeSets, Numbers, Polish], Iteration]
@@ -64,7 +65,9 @@ def search_of(iterate: Iterate, equations: CompiledEquations, polish: Polish) ->
     def find(x0: jax.Array, c: jax.Array, sets: NodeSets, how: Numbers) -> Iteration:
         return iterate(equations, x0, c, sets, how, polish)
 
-    return Program(find, QUICK)
+    # A theory's method depends on its class and the model alone.
+    name = name_of(equations, "search", getattr(iterate, "__func__", iterate), polish)
+    return Program(find, QUICK, name, Iteration)
 
 
 @cache
@@ -75,19 +78,35 @@ def linearised(equations: CompiledEquations, control: str | None) -> Program:
     along = equations.factor if control is None else control
     if control != along:
         return linearised(equations, along)
-    return Program(equations.linearisation(along), QUICK)
+
+    def at(c: jax.Array, x: jax.Array, sets: NodeSets) -> Linearisation:
+        return equations.linearisation(along)(c, x, sets)  # derived now, if it was not kept
+
+    return Program(at, QUICK, name_of(equations, "linearised", along), Linearisation)
 
 
 @cache
 def observed(equations: CompiledEquations) -> Program:
     """(controls, x, nodes) -> observables."""
-    return Program(equations.observables, QUICK)
+    return Program(equations.observables, QUICK, name_of(equations, "observed"))
 
 
 @cache
 def derivatives_of(equations: CompiledEquations, moved: tuple[str, ...]) -> Program:
     """(overlaps, controls, nodes) -> derivatives by the controls ``moved``."""
-    return Program(equations.derivatives(moved), QUICK)
+    name = name_of(equations, "derivatives", moved)
+    return Program(equations.derivatives(moved), QUICK, name, lambda *both: both)
+
+
+def name_of(equations: CompiledEquations, *role: Any) -> str | None:
+    """All that a program of these equations depends on; None where that cannot be told."""
+    model = equations.model
+    parts = model.prior, model.coupling, model.channel, model.expressions
+    how = type(equations), model.theory, equations.sizes, equations.route, equations.controls
+    try:
+        return text_of((model.overlaps, model.conjugates, model.controls, parts, how, role))
+    except NoContentError:  # it is derived and traced in every process
+        return None
 
 
 def judged_point(
@@ -118,14 +137,13 @@ def _judged(
     """The point, and whether what the iteration left over is small: against the overlaps, and
     against the distance to other fixed points.
     """
-    controls, domain = jnp.asarray(c), box(equations.model)
+    domain = box(equations.model)
 
     def linearised_at(x: np.ndarray, sizes: NodeSizes) -> Linearisation:
-        whole = controls, jnp.asarray(x), arguments(sizes)
-        return jax.tree.map(np.asarray, linearised(equations, None)(*whole))
+        return jax.tree.map(np.asarray, linearised(equations, None)(c, x, arguments(sizes)))
 
     def seen_at(x: np.ndarray, sizes: NodeSizes) -> np.ndarray:
-        return np.asarray(observed(equations)(controls, jnp.asarray(x), arguments(sizes)))
+        return np.asarray(observed(equations)(c, x, arguments(sizes)))
 
     def inside(x: np.ndarray) -> np.ndarray:
         return np.clip(x, domain.low, domain.high)
@@ -174,10 +192,10 @@ def _sharpened(
     """The point where an iteration ended, after as many steps of Newton's method as lower its
     residual, inside the domain and no further away than ``reach``.
     """
-    program, sets, controls = linearised(equations, None), arguments(sizes), jnp.asarray(c)
+    program, sets = linearised(equations, None), arguments(sizes)
 
     def linearised_at(x: np.ndarray) -> Linearisation:
-        return jax.tree.map(np.asarray, program(controls, jnp.asarray(x), sets))
+        return jax.tree.map(np.asarray, program(c, x, sets))
 
     domain, best, here = box(equations.model), end, linearised_at(end.x)
     for _ in range(SHARPENINGS):

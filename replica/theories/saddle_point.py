@@ -264,17 +264,17 @@ class SaddlePoint(Theory):
     ) -> tuple[CompiledEquations, Iteration]:
         """Where the iteration from ``x0`` ends, and the equations that it iterated."""
         equations = self.equations(sizes, settings.route)
-        start, controls, sets = jnp.asarray(x0), jnp.asarray(c), arguments(sizes)
+        start, sets = np.asarray(x0, dtype=float), arguments(sizes)
         find = search_of(self.iterate, equations, settings.polish)
         how = Numbers.of(settings)
         if find not in self._begun:  # all that a point needs is compiled at once
             side_by_side(
-                (find, (start, controls, sets, how)),
-                (linearised(equations, None), (controls, start, sets)),
-                (observed(equations), (controls, start, sets)),
+                (find, (start, c, sets, how)),
+                (linearised(equations, None), (c, start, sets)),
+                (observed(equations), (c, start, sets)),
             )
             self._begun.add(find)
-        return equations, jax.tree.map(np.asarray, find(start, controls, sets, how))
+        return equations, jax.tree.map(np.asarray, find(start, c, sets, how))
 
     def solve_point(
         self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
