@@ -180,11 +180,11 @@ def test_held_tokens_do_not_respond() -> None:
     search = jax.jit(lambda at, known: global_prox.search(attend, at, known)[0])
     chi = search(at, at.key)
 
-    def prox(value_width: jax.Array) -> jax.Array:
+    def minimum(value_width: jax.Array) -> jax.Array:
         return prox.responsive(attend, at._replace(value_width=value_width), chi)
 
     step = 1e-6
-    slope = jax.jvp(prox, (at.value_width,), (jnp.array(1.0),))[1]
+    slope = jax.jvp(minimum, (at.value_width,), (jnp.array(1.0),))[1]
     sides = [search(at._replace(value_width=at.value_width + s * step), chi) for s in (1, -1)]
     np.testing.assert_allclose(slope, (sides[0] - sides[1]) / (2 * step), atol=1e-5)
     assert np.all(slope[chi == 0.2] == 0)
@@ -205,7 +205,7 @@ def test_affine_attention_by_its_scalar_equation_and_by_newton() -> None:
 def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
     attend, at = ATTENTION[name], channel(2, 50, key_width=1.0)
 
-    def prox(value_width: jax.Array) -> jax.Array:
+    def minimum(value_width: jax.Array) -> jax.Array:
         moved = at._replace(value_width=value_width)
         if name == "linear":
             return affine_prox.minimiser(
@@ -217,8 +217,8 @@ def test_the_response_of_the_minimiser_is_its_derivative(name: str) -> None:
         return prox.responsive(attend, moved, prox.descend(attend, moved, at.key).chi)
 
     width, step = jnp.array(0.7), 1e-5
-    slope = jax.jvp(prox, (width,), (jnp.array(1.0),))[1]
-    difference = (prox(width + step) - prox(width - step)) / (2 * step)
+    slope = jax.jvp(minimum, (width,), (jnp.array(1.0),))[1]
+    difference = (minimum(width + step) - minimum(width - step)) / (2 * step)
     np.testing.assert_allclose(slope, difference, atol=1e-7)
 
 
