@@ -106,13 +106,12 @@ def test_clear_caches_changes_no_number() -> None:
 
 
 OWN = """
-from sympy import Abs, tanh
-from replica import Average, Quantity, X, Y, Z, bayes_glm, normal, quantity
+from replica import X, Y, Z, bayes_glm, normal, quantity
 
 Delta = quantity("Delta", open_low=True)
 
 def build():
-    return bayes_glm(normal(X), normal(Y, {scale} * Z, Delta.symbol), (Delta,))
+    return bayes_glm(normal(X, 0, {variance}), normal(Y, Z, Delta.symbol), (Delta,))
 """
 
 
@@ -131,7 +130,7 @@ def test_many_programs_stay_within_maps_and_memory(tmp_path: Path) -> None:
     polishes: tuple[Any, ...] = ("anderson", "newton", "none")
     for i, polish in product(range(40), polishes):
         file = tmp_path / f"model_{i}.py"
-        file.write_text(OWN.format(scale=1 + i), encoding="utf-8")
+        file.write_text(OWN.format(variance=1 + i), encoding="utf-8")
         settings = replica.Settings(polish=polish)
         assert replica.solve(str(file), alpha=1.5, Delta=0.1, settings=settings).branches[0].ok
         most = max(most, memory_maps())

@@ -183,7 +183,7 @@ def test_a_bayes_model_of_any_name_is_checked_swept_and_drawn(
 def test_trained_attention_by_other_names_is_swept_mapped_and_drawn(
     command: Command, tmp_path: Path
 ) -> None:
-    file, figure = str(tmp_path / "x.h5"), tmp_path / "x.png"
+    file = str(tmp_path / "x.h5")
     known = [f"--set={x}=1" for x in ("nu", "ridge_a", "ridge_b")]
     known += ["--set=L=2", "--quiet", "-o", file]
     for arguments in (
@@ -193,6 +193,7 @@ def test_trained_attention_by_other_names_is_swept_mapped_and_drawn(
         code, _, err = command(*arguments, "--force")
         assert code == 0, err
         assert replica.load(file).test_error.notnull().any()
+        figure = tmp_path / f"{arguments[0]}.png"
         code, _, err = command("plot", file, "-o", str(figure), "--y", "test_error")
         assert code == 0 and figure.exists(), err
 
