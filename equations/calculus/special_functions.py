@@ -62,6 +62,16 @@ class Logistic(_Stable):
         return Logistic(self.args[0]) * Logistic(-self.args[0])
 
 
+class LogAdd(_Stable):
+    r"""log(e^a + e^b), by the larger of the two: a + softplus(b - a) loses all digits where b
+    exceeds a by far.
+    """
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        this, other = self.args if argindex == 1 else reversed(self.args)
+        return Logistic(this - other)
+
+
 class LogCosh(_Stable):
     r"""log cosh x; derivative tanh x."""
 
@@ -126,13 +136,19 @@ class Rounded(_Stable):
 
 
 class LogInterval(_Stable):
-    r"""log(Phi(b) - Phi(a)) for a < b; the derivatives are densities over the difference, in the
-    log domain.
-    """
+    r"""log(Phi(b) - Phi(a)) for a < b."""
 
     def fdiff(self, argindex: int = 1) -> Any:
-        end = self.args[argindex - 1]
-        return (-1 if argindex == 1 else 1) * sp.exp(-(end**2) / 2 - self) / sp.sqrt(2 * sp.pi)
+        a, b = self.args
+        return -IntervalDensity(a, b) if argindex == 1 else IntervalDensity(-b, -a)
+
+
+class IntervalDensity(_Stable):
+    r"""phi(a)/(Phi(b) - Phi(a)) for a < b; that of b is IntervalDensity(-b, -a)."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        a, b = self.args
+        return self * (self - a) if argindex == 1 else -self * IntervalDensity(-b, -a)
 
 
 class LogSumExp(sp.Expr):
@@ -177,6 +193,7 @@ PLAIN = {
     LogNdtr: lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
     Softplus: lambda x: sp.log(1 + sp.exp(x)),
     Logistic: lambda x: 1 / (1 + sp.exp(-x)),
+    LogAdd: lambda a, b: sp.log(sp.exp(a) + sp.exp(b)),
     LogCosh: lambda x: sp.log(sp.cosh(x)),
 }
 

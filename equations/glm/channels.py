@@ -16,7 +16,15 @@ import sympy as sp
 from ..calculus.averages import Average, LineIntegral
 from ..calculus.discontinuities import vanishing
 from ..calculus.gaussian import exponential_average
-from ..calculus.special_functions import LogInterval, LogNdtr, Rounded, Softplus, Width, stabilise
+from ..calculus.special_functions import (
+    LogAdd,
+    LogInterval,
+    LogNdtr,
+    Rounded,
+    Softplus,
+    Width,
+    stabilise,
+)
 from ..model import ModelError
 from .densities import (
     Channel,
@@ -135,7 +143,7 @@ def log_sum(logs: list[sp.Expr]) -> sp.Expr:
     """log sum_i e^{l_i}."""
     total = logs[0]
     for term in logs[1:]:
-        total = total + Softplus(term - total)
+        total = LogAdd(total, term)
     return total
 
 

@@ -28,13 +28,37 @@ def log_cosh(x: jax.Array) -> jax.Array:
 def log_interval(a: jax.Array, b: jax.Array) -> jax.Array:
     """log(Phi(b) - Phi(a)), taken in the tail where both are small."""
     low, high = jnp.where(a + b > 0, -b, a), jnp.where(a + b > 0, -a, b)
-    upper = special.log_ndtr(high)
-    return upper + jnp.log(-jnp.expm1(special.log_ndtr(low) - upper))
+    return special.log_ndtr(high) + jnp.log(-jnp.expm1(_log_share(low, high)))
+
+
+def interval_density(a: jax.Array, b: jax.Array) -> jax.Array:
+    """phi(a)/(Phi(b) - Phi(a)): in a tail by inverse Mills ratios, as the exponents of density and
+    probability cancel there.
+    """
+    is_upper = a + b > 0
+    low, high = jnp.where(is_upper, -b, a), jnp.where(is_upper, -a, b)
+    at_high = special.inverse_mills(high) / -jnp.expm1(_log_share(low, high))
+    return jnp.where(is_upper, at_high, at_high * jnp.exp((high - low) * (high + low) / 2))
+
+
+def _log_share(low: jax.Array, high: jax.Array) -> jax.Array:
+    """log(Phi(low)/Phi(high)), low < high and low + high <= 0; without the difference of two large
+    numbers where both are in the tail.
+    """
+    ratio = jnp.log(special.inverse_mills(high) / special.inverse_mills(low))
+    in_tail = (high - low) * (high + low) / 2 + ratio
+    plain = special.log_ndtr(low) - special.log_ndtr(high)
+    return jnp.where(high < -1, in_tail, plain)
 
 
 def rounded(x: jax.Array) -> jax.Array:
     """0 for what is negative by rounding, NaN for what is negative."""
     return jnp.where(x > -1e-9, jnp.maximum(x, 0.0), jnp.nan)
+
+
+def log_add(a: jax.Array, b: jax.Array) -> jax.Array:
+    """log(e^a + e^b)."""
+    return jnp.maximum(a, b) + special.softplus(-jnp.abs(a - b))
 
 
 def unit_power(base: jax.Array, n: jax.Array) -> jax.Array:
@@ -111,9 +135,11 @@ FUNCTIONS: dict[Any, Row] = {
     special_functions.TruncatedVariance: special.truncated_variance,
     special_functions.Softplus: special.softplus,
     special_functions.Logistic: jax.nn.sigmoid,
+    special_functions.LogAdd: log_add,
     special_functions.LogCosh: log_cosh,
     special_functions.UnitPower: unit_power,
     special_functions.LogInterval: log_interval,
+    special_functions.IntervalDensity: interval_density,
     special_functions.Rounded: rounded,
     special_functions.Width: lambda v: jnp.maximum(v, 1e-30),
 }

@@ -10,12 +10,15 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from equations.calculus.special_functions import (
+    IntervalDensity,
     InverseMills,
+    LogAdd,
     LogCosh,
+    LogInterval,
     Logistic,
     LogNdtr,
     LogSumExp,
@@ -324,3 +327,44 @@ def test_nan_in_nan_out(f: type) -> None:
 )
 def test_nan_through_lowering(expr: sp.Expr) -> None:
     assert np.isnan(function([x], expr)(np.nan))
+
+
+# intervals and sums in the log domain -------------------------------------------------------------
+
+
+@given(st.floats(-1e4, 1e4), st.floats(-3.0, 4.0))
+@example(31.0, -3.0)
+@example(-1759.0, -0.4)
+def test_density_at_an_end_of_an_interval(a: float, log_length: float) -> None:
+    b = a + 10.0**log_length
+    low, high = (-b, -a) if a + b > 0 else (a, b)
+    with mp.workdps(60):
+        inside = (mp.erfc(-mp.mpf(high) / mp.sqrt(2)) - mp.erfc(-mp.mpf(low) / mp.sqrt(2))) / 2
+        density = mp.npdf(mp.mpf(a)) / inside
+        spread = 1 + 1 / min(1.0, (b - a) * (1 + abs(a)))
+        if density > 1e-300:  # below there are no normal numbers
+            value = function([x, y], IntervalDensity(x, y))(a, b)
+            # The exponent (b^2 - a^2)/2 is known to rounding.
+            assert relative(value, density) < 1e-14 * spread + 1e-15 * abs(float(mp.log(density)))
+        log_inside = function([x, y], LogInterval(x, y))(a, b)
+        exact = mp.log(inside)
+        assert abs(float(log_inside) - exact) < 1e-14 * (abs(exact) + spread)
+
+
+def test_derivatives_of_intervals_and_sums() -> None:
+    at = {x: 0.3, y: 1.1}
+    with mp.workdps(40):
+        plain = sp.log((sp.erf(y / sp.sqrt(2)) - sp.erf(x / sp.sqrt(2))) / 2)
+        both = sp.log(sp.exp(x) + sp.exp(y))
+        for stable, written in ((LogInterval(x, y), plain), (LogAdd(x, y), both)):
+            for order in ((x,), (y,), (x, y), (x, x), (y, y)):
+                value = function([x, y], stable.diff(*order))(0.3, 1.1)
+                assert value == pytest.approx(float(written.diff(*order).subs(at)), rel=1e-12)
+
+
+@given(st.floats(-1e15, 1e15), st.floats(-1e15, 1e15))
+def test_a_sum_in_the_log_domain_keeps_the_larger_term(a: float, b: float) -> None:
+    value = function([x, y], LogAdd(x, y))(a, b)
+    assert value == pytest.approx(float(np.logaddexp(a, b)), rel=1e-15, abs=1e-15)
+    slope = function([x, y], LogAdd(x, y).diff(x))(a, b)
+    assert slope == pytest.approx(float(mp.mpf(1) / (1 + mp.exp(mp.mpf(b) - mp.mpf(a)))), abs=1e-15)

@@ -24,9 +24,9 @@ from replica.jobs import workers
 from replica.models import built
 
 DATA = Path(__file__).parents[1] / "data"
-SENSING, CLASSIFICATION, PRODUCT = (
+SENSING, CLASSIFICATION, PRODUCT, DOOR = (
     str(DATA / "models" / f"{name}.py")
-    for name in ("compressed_sensing", "classification", "sign_product")
+    for name in ("compressed_sensing", "classification", "sign_product", "symmetric_door")
 )
 AT = {"rho": 0.1, "Delta": 1e-5}
 GIVEN = ["--set", "rho=0.1", "--set", "Delta=1e-5"]
@@ -77,6 +77,31 @@ def test_the_same_from_python_and_against_golden_values() -> None:
         assert branch.overlaps["V"] == pytest.approx(float(row["mmse"]), rel=1e-6)
         assert branch.conjugates["q_hat"] == pytest.approx(float(row["qhat"]), rel=1e-6)
         assert branch.free_energy == pytest.approx(float(row["free_entropy"]), abs=2e-9)
+
+
+@pytest.mark.parametrize(
+    ("K", "every"),
+    [("1.5", 10), *(pytest.param(K, 1, marks=pytest.mark.slow) for K in ("0.5", "1.0", "1.5"))],
+)
+def test_the_symmetric_door(K: str, every: int) -> None:
+    """Jumps on either side of the mean; V = 0 at the informed start."""
+    known = [row for row in rows("door.csv") if row["K"] == K][::every]
+    alphas = sorted({float(row["alpha"]) for row in known})
+    found = replica.sweep(DOOR, over={"alpha": np.array(alphas)}, K=float(K))
+    assert not np.any(found.status)
+    for row in known:
+        start = "uninformed" if float(row["initial_q_hat"]) < 1 else "informed"
+        value = float(found.V.sel(alpha=float(row["alpha"]), branch=start))
+        assert value == pytest.approx(float(row["mmse"]), abs=1e-5)
+
+
+def test_the_conjugate_of_the_door_at_small_errors() -> None:
+    """q_hat sqrt(V) -> 2 alpha phi(K) int phi^2/(Phi (1 - Phi)), down to V = 1e-14 and at 0."""
+    steep = quad(lambda t: np.exp(2 * norm.logpdf(t) - norm.logcdf(t) - norm.logsf(t)), -30, 30)[0]
+    limit = 2 * 1.2 * norm.pdf(0.5) * steep
+    for V, precision in ((1e-8, 1e-4), (1e-12, 1e-6), (1e-14, 1e-5), (0.0, 1e-2)):
+        q_hat = replica.evaluate(DOOR, at={"V": V}, alpha=1.2, K=0.5)["conjugates"]["q_hat"]
+        assert q_hat * max(V, 1e-30) ** 0.5 == pytest.approx(limit, rel=precision)
 
 
 @pytest.mark.parametrize(
