@@ -51,6 +51,9 @@ class Status(enum.Enum):
     UNBOUNDED = (
         "critical: dF/dx has an eigenvalue so near to 1 that the error of the point is not bounded"
     )
+    INFINITE_ENERGY = (
+        "the point is a limit at the border of the domain: its free energy is infinite there"
+    )
 
     @property
     def code(self) -> int:
@@ -66,6 +69,7 @@ class Status(enum.Enum):
             Status.INFINITE_SCALE,
             Status.RS_UNSTABLE,
             Status.FORMS_DIFFER,
+            Status.INFINITE_ENERGY,
         )
 
     @classmethod

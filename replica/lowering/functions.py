@@ -25,6 +25,10 @@ def log_cosh(x: jax.Array) -> jax.Array:
     return size + special.log1p(jnp.exp(-2 * size)) - jnp.log(2.0)
 
 
+SMALLEST_WIDTH = 1e-30
+"""Variances below are evaluated as this one: overlaps below it are not told from zero."""
+
+
 def log_interval(a: jax.Array, b: jax.Array) -> jax.Array:
     """log(Phi(b) - Phi(a)), taken in the tail where both are small."""
     low, high = jnp.where(a + b > 0, -b, a), jnp.where(a + b > 0, -a, b)
@@ -141,5 +145,5 @@ FUNCTIONS: dict[Any, Row] = {
     special_functions.LogInterval: log_interval,
     special_functions.IntervalDensity: interval_density,
     special_functions.Rounded: rounded,
-    special_functions.Width: lambda v: jnp.maximum(v, 1e-30),
+    special_functions.Width: lambda v: jnp.maximum(v, SMALLEST_WIDTH),
 }

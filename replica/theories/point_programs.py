@@ -23,6 +23,7 @@ from solvers import Iteration, Status, largest_step, newton_step, radius_of, sec
 from solvers.branch import Polish
 
 from ..lowering.content import NoContentError, text_of
+from ..lowering.functions import SMALLEST_WIDTH
 from ..lowering.lower import FLOOR, SAFETY, error_from
 from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
@@ -36,6 +37,9 @@ MILD = 1.01
 """A point is sharpened where the second order enlarges its errors by more than this."""
 RELATIVE = 1e-6
 """And where an error is larger than this against the overlap itself."""
+NEARER, FURTHER = 1e3 * SMALLEST_WIDTH, 1e7 * SMALLEST_WIDTH
+DIVERGES = 1e-6
+"""A free energy that is infinite at a border changes by more than this between such overlaps."""
 SHARPENINGS = 40
 """Steps by which it is sharpened at most: at a critical point each goes half the way."""
 
@@ -120,11 +124,34 @@ def judged_point(
     node sets.
     """
     point, is_sharp = _judged(equations, end, c, sizes, second)
-    if is_sharp or end.status != Status.SUCCESSFUL.code:
+    if not is_sharp and end.status == Status.SUCCESSFUL.code:
+        # The tolerance on the residual says little beside a critical point, and about small
+        # overlaps.
+        end = _sharpened(equations, end, c, sizes, float(np.max(point.error_x)))
+        point = _judged(equations, end, c, sizes, second)[0]
+    vanishing = (np.asarray(box(equations.model).low) == 0) & (end.x <= SMALLEST_WIDTH)
+    if not np.any(vanishing):
         return point
-    # The tolerance on the residual says little beside a critical point, and about small overlaps.
-    end = _sharpened(equations, end, c, sizes, float(np.max(point.error_x)))
-    return _judged(equations, end, c, sizes, second)[0]
+    end = end._replace(x=np.where(vanishing, 0.0, end.x))
+    return _with_limit(equations, _judged(equations, end, c, sizes, second)[0], c, sizes)
+
+
+def _with_limit(
+    equations: CompiledEquations, point: Point, c: np.ndarray, sizes: NodeSizes
+) -> Point:
+    """A point at a border, with the infinite free energy that it may have there; what is evaluated
+    at the border itself then depends on the smallest width.
+    """
+
+    def energy_at(x: float) -> float:
+        beside = np.where(point.x == 0, x, point.x)
+        return float(linearised(equations, None)(c, beside, arguments(sizes)).free_energy)
+
+    rise = energy_at(NEARER) - energy_at(FURTHER)
+    if abs(rise) <= DIVERGES:
+        return point
+    infinite, zero = np.copysign(np.inf, rise), np.asarray(0.0)
+    return point._replace(free_energy=infinite, error_free_energy=zero)
 
 
 def _judged(

@@ -294,7 +294,9 @@ class SaddlePoint(Theory):
         status = violated(self.model, "first", at)
         if status is not Status.SUCCESSFUL:
             return status
-        numbers = [np.ravel(part) for part in (point.x, point.observables, point.free_energy)]
+        is_limit = np.isinf(point.free_energy)  # that of a point is said to be: see judged_point
+        energy = 0.0 if is_limit else point.free_energy
+        numbers = [np.ravel(part) for part in (point.x, point.observables, energy)]
         if not np.all(np.isfinite(np.concatenate(numbers))):
             return Status.NON_FINITE
         if np.any(np.isnan(point.error_x)) or not np.isfinite(point.radius):
@@ -308,7 +310,8 @@ class SaddlePoint(Theory):
             return Status.UNRESOLVED
         if self._is_unstable(point):
             return Status.NOT_STABLE
-        return violated(self.model, "resolved", at)
+        status = violated(self.model, "resolved", at)
+        return Status.INFINITE_ENERGY if is_limit and status is Status.SUCCESSFUL else status
 
     def _is_loose(self, point: Point, settings: Settings) -> bool:
         """Whether the errors are larger than asked for."""

@@ -24,9 +24,15 @@ from replica.jobs import workers
 from replica.models import built
 
 DATA = Path(__file__).parents[1] / "data"
-SENSING, CLASSIFICATION, PRODUCT, DOOR = (
+SENSING, CLASSIFICATION, PRODUCT, DOOR, RETRIEVAL = (
     str(DATA / "models" / f"{name}.py")
-    for name in ("compressed_sensing", "classification", "sign_product", "symmetric_door")
+    for name in (
+        "compressed_sensing",
+        "classification",
+        "sign_product",
+        "symmetric_door",
+        "phase_retrieval",
+    )
 )
 AT = {"rho": 0.1, "Delta": 1e-5}
 GIVEN = ["--set", "rho=0.1", "--set", "Delta=1e-5"]
@@ -102,6 +108,18 @@ def test_the_conjugate_of_the_door_at_small_errors() -> None:
     for V, precision in ((1e-8, 1e-4), (1e-12, 1e-6), (1e-14, 1e-5), (0.0, 1e-2)):
         q_hat = replica.evaluate(DOOR, at={"V": V}, alpha=1.2, K=0.5)["conjugates"]["q_hat"]
         assert q_hat * max(V, 1e-30) ** 0.5 == pytest.approx(limit, rel=precision)
+
+
+@pytest.mark.parametrize(("alpha", "sign"), [(1.3, 1), (1.0001, 1), (0.9, -1)])
+def test_an_infinite_free_energy_is_said_to_be(alpha: float, sign: int) -> None:
+    """Phi -> (alpha - 1)/2 log(1/V) where a continuous signal is recovered without noise."""
+    solution = replica.solve(RETRIEVAL, alpha=alpha)
+    recovered = next(b for b in solution.branches if "informed" in b.start.split("+"))
+    assert recovered.overlaps["V"] == 0 and recovered.error["V"] < 1e-12
+    assert recovered.free_energy == sign * np.inf
+    assert (solution.equilibrium is recovered) == (sign > 0) == recovered.ok
+    assert (recovered.status is replica.Status.INFINITE_ENERGY) == (sign > 0)
+    assert json.dumps(solution.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
