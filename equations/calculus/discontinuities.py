@@ -38,10 +38,8 @@ def all_breakpoints(expr: sp.Expr, x: sp.Symbol) -> tuple[sp.Expr, ...]:
 
 def _roots(condition: sp.Expr, x: sp.Symbol, node: sp.Basic) -> list[sp.Expr]:
     """The zeros of what is linear in x but for absolute values of linear arguments."""
-    sizes = [a for a in condition.atoms(sp.Abs) if x in a.free_symbols]
     roots = []
-    for signs in itertools.product((1, -1), repeat=len(sizes)):
-        plain = condition.xreplace({a: s * a.args[0] for a, s in zip(sizes, signs, strict=True)})
+    for plain in _of_each_sign(condition, x):
         slope = sp.expand(sp.diff(plain, x))
         if slope == 0:
             continue
@@ -54,6 +52,14 @@ def _roots(condition: sp.Expr, x: sp.Symbol, node: sp.Basic) -> list[sp.Expr]:
         if vanishes(condition.subs(x, root)) and root not in roots:
             roots.append(root)
     return roots
+
+
+def _of_each_sign(condition: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
+    """What stands for a condition where the absolute values in it that contain x have a sign."""
+    sizes = [a for a in condition.atoms(sp.Abs) if x in a.free_symbols]
+    choices = itertools.product((1, -1), repeat=len(sizes))
+    pairs = ([(a, s * a.args[0]) for a, s in zip(sizes, signs, strict=True)] for signs in choices)
+    return [condition.xreplace(dict(chosen)) for chosen in pairs]
 
 
 def vanishes(expr: sp.Expr) -> bool:
@@ -105,14 +111,14 @@ def samples(node: SampleAverage) -> sp.Symbol:
 
 
 def breakpoints(body: sp.Expr, x: sp.Symbol) -> list[sp.Expr]:
-    """Where ``body`` jumps or bends: the roots in x of arguments (linear in x) of sign, Heaviside,
-    |.|, Max, Min, conditions.
+    """Where ``body`` may jump or bend: the roots in x of arguments of sign, Heaviside, |.|, Max,
+    Min, conditions, which are linear in x but for absolute values of what is linear.
 
     An argument that also contains a variable integrated inside ``body`` is no kink: that integral
     is smooth in x.
     """
     roots: list[sp.Expr] = []
-    for g in _bends(body):
+    for g in (plain for bend in _bends(body) for plain in _of_each_sign(bend, x)):
         slope = sp.diff(g, x)
         if slope != 0 and not slope.has(x):
             root = sp.expand(x - g / slope)
@@ -125,9 +131,12 @@ def curved(body: sp.Expr, x: sp.Symbol) -> sp.Expr | None:
     """An argument of such a function that is not linear in x, so that its root is not known; None
     if there is none.
     """
-    return next(
-        (g for g in _bends(body) if x in g.free_symbols and x in sp.diff(g, x).free_symbols), None
-    )
+    bends = (g for g in _bends(body) if x in g.free_symbols)
+    return next((g for g in bends if _is_curved(g, x)), None)
+
+
+def _is_curved(condition: sp.Expr, x: sp.Symbol) -> bool:
+    return any(x in sp.diff(g, x).free_symbols for g in _of_each_sign(condition, x))
 
 
 def _bends(node: sp.Basic) -> list[sp.Expr]:

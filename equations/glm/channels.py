@@ -39,6 +39,8 @@ from .densities import (
 )
 
 OMEGA = sp.Symbol("omega", real=True)
+ROUNDING = 1e-12
+"""Of a float that should be 1."""
 NO_INTEGRAL = (
     "write P(y|z) with a Gaussian in y - z, or give support=(low, high), a range of y outside of"
     " which it is negligible"
@@ -192,9 +194,10 @@ def _continuous(
             f"the channel {density} does not contain y: write a density in y and z, {{value:"
             " probability}, or Eq(y, f(z))"
         )
-    noise = gaussian_noise(density)
-    if noise is not None:
-        return -sp.log(2 * sp.pi * sp.E * (width.args[0] + noise)) / 2
+    law_of_label = gaussian_law(density)
+    if law_of_label is not None:
+        gain, noise = law_of_label
+        return -sp.log(2 * sp.pi * sp.E * (gain**2 * width.args[0] + noise)) / 2
     bent = next(
         (
             e
@@ -220,15 +223,42 @@ def _continuous(
     return Average(LineIntegral(sp.exp(log_z) * log_z, Y, *map(sp.sympify, support)), *law)
 
 
-def gaussian_noise(density: sp.Expr) -> sp.Expr | None:
-    """The variance of the noise of a density N(y; z, noise), None for another one."""
+def gaussian_law(density: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """(gain, noise) of a density N(y; gain z, noise), None for another one."""
     exponent = sp.Add(*(f.args[0] for f in sp.Mul.make_args(density) if isinstance(f, sp.exp)))
-    curvature = -exponent.diff(Y, 2)
-    if exponent == 0 or curvature.has(Y, Z) or curvature == 0:
+    curvature, mixed = -exponent.diff(Y, 2), exponent.diff(Y, Z)
+    if exponent == 0 or curvature.has(Y, Z) or curvature == 0 or mixed.has(Y, Z):
         return None
     noise = sp.simplify(1 / curvature)
-    wanted = sp.exp(-((Y - Z) ** 2) / (2 * noise)) / sp.sqrt(2 * sp.pi * noise)
-    return noise if sp.simplify(density / wanted) == 1 else None
+    gain = sp.simplify(mixed * noise)
+    wanted = sp.exp(-((Y - gain * Z) ** 2) / (2 * noise)) / sp.sqrt(2 * sp.pi * noise)
+    return (gain, noise) if _is_one(density / wanted) else None
+
+
+def gaussian_noises(density: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]] | None:
+    """(weight, variance) of each part of a density sum_i w_i N(y; z, noise_i); None for another
+    one, such as one whose weights do not add up to one.
+    """
+    found = []
+    for term in sp.Add.make_args(sp.expand_mul(density)):
+        weight, bell = sp.S.One, term
+        if isinstance(term, sp.Mul):
+            curve = next((f for f in term.args if isinstance(f, sp.exp)), sp.S.Zero)
+            height = sp.sqrt(-curve.args[0].diff(Y, 2) / (2 * sp.pi)) if curve != 0 else sp.S.Zero
+            weight, bell = sp.simplify(term / (height * curve)), height * curve
+        law = gaussian_law(bell)
+        if law is None or weight.has(Y, Z) or not _is_one(law[0]):
+            return None
+        found.append((weight, law[1]))
+    return found if _is_one(sum(weight for weight, _ in found)) else None
+
+
+def _is_one(expr: sp.Expr) -> bool:
+    """Whether an expression is 1; for numbers that were given as floats, but for rounding."""
+    simple = sp.simplify(expr)
+    if simple.has(sp.Float) and simple.is_number:
+        return bool(abs(simple - 1) < ROUNDING)
+    return simple == 1
 
 
 def _noiseless(f: sp.Expr, width: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:

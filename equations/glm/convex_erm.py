@@ -27,7 +27,7 @@ from ..calculus.scalar_envelope import ProxSlope, ProxValue, ScalarEnvelope, cur
 from ..calculus.special_functions import Rounded, plain
 from ..model import Model, ModelError, Observable, joined
 from ..quantities import Quantity, conjugate, quantity
-from .channels import focus, gaussian_noise, jumps_of, log_probability
+from .channels import focus, gaussian_noises, jumps_of, log_probability
 from .densities import Channel, Y, Z, mirrored, own, probabilities
 
 M = Quantity("m", "m", scaling="per D", meaning="overlap with the teacher, w.w*/D")
@@ -59,7 +59,7 @@ def convex_erm(
     loss : expression in y and z
         Convex in z.
     teacher : {value: probability}, Eq(y, f(z)) with finitely many values, or normal(y, z, Delta)
-        Law of the labels.
+        Law of the labels; noise may be a mixture of Gaussians, a sum of weights times ``normal``.
     controls : tuple of Quantity
         What loss and teacher contain besides y and z; ``alpha`` and ``lam`` come by themselves.
     name, title, sources
@@ -82,8 +82,8 @@ def convex_erm(
         The loss is not convex or does not contain z, or there is no average over this teacher.
     """
     loss, risk = own(loss, Y, Z), own(loss if risk is None else risk, Y, Z)
-    _check_loss(loss, teacher)
     mean = _data(teacher, (loss, risk))
+    _check_loss(loss, teacher, all(map(_translated, (loss, risk))))
     given = {q.name: q for q in controls}
     alpha, ridge = given.pop("alpha", quantity("alpha")), given.pop("lam", RIDGE)
     hats = {q.name: conjugate(q) for q in (M, Q, V)}
@@ -156,7 +156,7 @@ def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
 
     A loss may then have jumps in its second derivative (and, at fixed places, in its first) without
     harm to the linear response. If all losses are the same at (y, z) and (-y, -z), and so is the
-    teacher, half of the labels are enough. Of losses of y - z only y - omega matters, which is one
+    teacher, half of the labels are enough. Of losses of y - z only omega - y matters, which is one
     variable less.
     """
     m, q = M.symbol, Q.symbol
@@ -182,19 +182,26 @@ def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
             )
 
         return over_values
-    noise = None if isinstance(teacher, sp.Eq) else gaussian_noise(own(teacher, Y, Z))
-    if noise is None:
+    noises = None if isinstance(teacher, sp.Eq) else gaussian_noises(own(teacher, Y, Z))
+    if noises is None:
         raise ModelError(
             f"cannot average over the teacher {teacher}: write {{value: probability}}, Eq(y,"
-            " sign(z)) or normal(y, z, Delta)"
+            " sign(z)), normal(y, z, Delta) or a sum of weights times such, which add up to 1"
         )
 
     def over_difference(body: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
-        return Average(body(sp.sqrt(Rounded(1 + noise - 2 * m + q)) * FIELD, sp.S.Zero), FIELD)
+        # omega - y in place of omega, and 0 in place of y: kinks of the loss stay where they are.
+        def at(noise: sp.Expr) -> sp.Expr:
+            return body(sp.S.Zero, sp.sqrt(Rounded(1 + noise - 2 * m + q)) * FIELD)
+
+        return sp.Add(*(weight * Average(at(noise), FIELD) for weight, noise in noises))
 
     def over_noise(body: Callable[[sp.Expr, sp.Expr], sp.Expr]) -> sp.Expr:
-        label = m * FIELD / sp.sqrt(q) + sp.sqrt(hidden + noise) * NOISE
-        return Average(Average(body(label, omega), NOISE), FIELD)
+        def label(noise: sp.Expr) -> sp.Expr:
+            return m * FIELD / sp.sqrt(q) + sp.sqrt(hidden + noise) * NOISE
+
+        inner = (weight * Average(body(label(noise), omega), NOISE) for weight, noise in noises)
+        return Average(sp.Add(*inner), FIELD)
 
     return over_difference if all(map(_translated, losses)) else over_noise
 
@@ -213,9 +220,9 @@ def _average(body: sp.Expr, jumps: list[sp.Expr], hidden: sp.Expr) -> sp.Expr:
     return Average(body, FIELD, 0, 1, *near)
 
 
-def _check_loss(loss: sp.Expr, teacher: Channel) -> None:
+def _check_loss(loss: sp.Expr, teacher: Channel, is_translated: bool) -> None:
     """Refuse a loss without z, one that is seen not to be convex, and one whose slope jumps at a
-    place that moves with y.
+    place that moves with y, unless y - z is all that matters.
     """
     if Z not in loss.free_symbols:
         raise ModelError(f"the loss {loss} does not contain z: write l(y, z)")
@@ -233,11 +240,11 @@ def _check_loss(loss: sp.Expr, teacher: Channel) -> None:
                     f"the loss {loss} is not convex in z: its second derivative is {sp.N(bent, 3)}"
                     f" at y = {y}, z = {z}"
                 )
-    if table is None:
+    if table is None and not is_translated:
         for place in all_breakpoints(loss, Z):
             below, above = (one_sided(slope_of(loss, Z), Z, place, side) for side in (-1, 1))
             if sp.simplify(above - below) != 0:
                 raise ModelError(
                     f"the slope of the loss {loss} jumps at z = {place}: for continuous labels it"
-                    " must be continuous (as Huber's is)"
+                    " must be continuous (as Huber's is), or loss and risk functions of y - z"
                 )
