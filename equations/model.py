@@ -28,8 +28,11 @@ ROLES = (
     "energy",
     "prox_failures",
     "off_manifold",
+    "overlap",
 )
-"""What observables are to the rest of the package, whatever their names."""
+"""What observables are to the rest of the package, whatever their names; an "overlap" is another
+form of an unknown, which is shown among them.
+"""
 
 
 class ModelError(ValueError):

@@ -29,11 +29,11 @@ from ..model import Model, ModelError, Observable, joined
 from ..quantities import Quantity, conjugate, quantity
 from .channels import focus, gaussian_noises, jumps_of, log_probability
 from .densities import Channel, Y, Z, mirrored, own, probabilities
+from .penalties import PENALTIES, Penalty, active_share, penalty_term
 
 M = Quantity("m", "m", scaling="per D", meaning="overlap with the teacher, w.w*/D")
 Q = Quantity("q", "q", 0, open_low=True, scaling="per D", meaning="squared norm, |w|^2/D")
 V = Quantity("V", "V", 0, open_low=True, scaling="per D", meaning="susceptibility")
-RIDGE = Quantity("lam", r"\lambda", 0, open_low=True, meaning="ridge strength")
 FIELD, NOISE = sp.Symbol("g", real=True), sp.Symbol("xi", real=True)
 Mean = Callable[[Callable[[sp.Expr, sp.Expr], sp.Expr]], sp.Expr]
 """E[body(y, omega)] over the data, as an expression in m and q."""
@@ -47,6 +47,7 @@ def convex_erm(
     name: str = "convex-erm",
     title: str = "Convex empirical risk with ridge",
     risk: Any = None,
+    penalty: str = "ridge",
     observables: Mapping[str, Any] | None = None,
     sources: tuple[str, ...] = (),
     **fields: Any,
@@ -66,6 +67,9 @@ def convex_erm(
         As in ``Model``.
     risk : expression in y and z, optional
         Its mean over new samples is the observable ``risk``; by default the loss.
+    penalty : {"ridge", "l1", "elastic_net"}
+        lam |w|^2/2; lam |w|_1; or lam (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2/2), with the further
+        control ``l1_ratio``.
     observables : dict of name -> expression, optional
         Further ones, in the symbols of ``M``, ``Q``, ``V`` of this module and the controls.
     **fields
@@ -85,39 +89,38 @@ def convex_erm(
     mean = _data(teacher, (loss, risk))
     _check_loss(loss, teacher, all(map(_translated, (loss, risk))))
     given = {q.name: q for q in controls}
-    alpha, ridge = given.pop("alpha", quantity("alpha")), given.pop("lam", RIDGE)
+    alpha, cost = given.pop("alpha", quantity("alpha")), PENALTIES[penalty]
+    strengths = [given.pop(q.name, q) for q in cost.controls]
     hats = {q.name: conjugate(q) for q in (M, Q, V)}
     m, q, v = (x.symbol for x in (M, Q, V))
     m_hat, q_hat, v_hat = (hats[n].symbol for n in ("m", "q", "V"))
 
     envelope = mean(lambda y, omega: ScalarEnvelope(Z, loss.subs(Y, y), omega, v))
-    measured = _measured(loss, risk, mean, alpha.symbol, ridge.symbol)
+    measured = _measured(loss, risk, mean, alpha.symbol, cost)
     return Model(
         name=name,
         title=title,
         overlaps=(M, Q, V),
         conjugates=tuple(hats.values()),
-        controls=(alpha, ridge, *given.values()),
-        prior=-(m_hat**2 + q_hat) / (2 * (ridge.symbol + v_hat)),
+        controls=(alpha, *strengths, *given.values()),
+        prior=penalty_term(cost, m_hat, q_hat, v_hat),
         coupling=(v * q_hat - q * v_hat) / 2 + m * m_hat,
         channel=alpha.symbol * envelope,
         best="smallest",
         observables=joined(measured, observables or {}),
         sources=sources,
-        **_described(loss, teacher, alpha.symbol, ridge.symbol) | fields,  # type: ignore[arg-type]
+        **_described(loss, teacher, alpha.symbol, cost) | fields,  # type: ignore[arg-type]
     )
 
 
-def _described(
-    loss: sp.Expr, teacher: Channel, alpha: sp.Symbol, ridge: sp.Symbol
-) -> dict[str, Any]:
+def _described(loss: sp.Expr, teacher: Channel, alpha: sp.Symbol, cost: Penalty) -> dict[str, Any]:
     """The fields of the model that a user rarely gives."""
     return {
         "setting": (
             f"y ~ P(y|z*) = {teacher}, z* = x.w*/sqrt(D); w minimises sum_mu l(y_mu,"
-            f" x_mu.w/sqrt(D)) + lam |w|^2/2,\nl(y, z) = {loss}, over alpha D samples."
+            f" x_mu.w/sqrt(D)) + {cost.text},\nl(y, z) = {loss}, over alpha D samples."
         ),
-        "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (ridge + 1 + alpha / 10)}},
+        "starts": {"blind": {"m": 0.1, "q": 0.5, "V": 1 / (cost.square + 1 + alpha / 10)}},
         "notes": {
             "Exact?": "convex: one solution, exact",
             "prox": "the minimiser z of the envelope; prox' is its derivative in omega",
@@ -126,22 +129,29 @@ def _described(
 
 
 def _measured(
-    loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, ridge: sp.Symbol
+    loss: sp.Expr, risk: sp.Expr, mean: Mean, alpha: sp.Symbol, cost: Penalty
 ) -> dict[str, Observable]:
-    """Test and training error, the minimised objective per D, the alignment with the teacher and
-    the stability of replica symmetry.
+    """Test and training error, the minimised objective per D (of ridge; the free energy is the same
+    for every penalty), the alignment with the teacher and the stability of replica symmetry.
     """
     training = mean(
         lambda y, omega: ProxValue(loss.subs(Y, y), Z, loss.subs(Y, y), omega, V.symbol)
     )
     tested = mean(lambda y, omega: risk.subs({Y: y, Z: omega}))
-    response = mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** 2)
+
+    def held(power: int) -> sp.Expr:
+        return mean(lambda y, omega: (1 - ProxSlope(Z, loss.subs(Y, y), omega, V.symbol)) ** power)
+
+    share = active_share(cost, alpha, V.symbol, held(1))
+    energy = {
+        "energy": Observable(alpha * training + cost.square * Q.symbol / 2, "e", role="energy")
+    }
     return {
         "risk": Observable(tested, "R", role="risk"),
         "training_loss": Observable(training, r"\mathbb E[\ell]", role="training_loss"),
-        "energy": Observable(alpha * training + ridge * Q.symbol / 2, "e", role="energy"),
+        **(energy if cost.absolute == 0 else {"active_share": Observable(share, r"\rho_w")}),
         "cosine": Observable(M.symbol / sp.sqrt(Q.symbol), r"m/\sqrt q"),
-        "replicon": Observable(alpha * response, role="replicon"),
+        "replicon": Observable(alpha * held(2) / share, role="replicon"),
     }
 
 

@@ -184,9 +184,11 @@ class Theory(ABC):
 
     def describe(self, branch: Branch) -> dict[str, Any]:
         """The JSON entry of one branch."""
+        other = self.model.with_role("overlap")
+        also = {} if other is None else {other: branch.observables[other]}
         return {
             "start": branch.start,
-            "overlaps": branch.overlaps,
+            "overlaps": branch.overlaps | also,
             "conjugates": branch.conjugates,
             self.energy_name: branch.free_energy,
             "observables": branch.observables,

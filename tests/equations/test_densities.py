@@ -321,7 +321,7 @@ REFUSED = {
         "not convex in z: its second derivative is -",
     ),
     "absolute": (
-        lambda: convex_erm(sp.Abs(Y - Z), normal(Y, Z)),
+        lambda: convex_erm(sp.Abs(Y - Z) + Z**2 / 2, normal(Y, Z)),
         "jumps at z = y: for continuous labels it must be continuous",
     ),
     "no z": (lambda: convex_erm(Y**2, normal(Y, Z)), "does not contain z"),
