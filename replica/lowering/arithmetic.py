@@ -7,6 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import sympy as sp
 
+from equations.calculus.special_functions import Logistic
+
 from .evaluate import Evaluation
 from .rules import lowers
 
@@ -43,17 +45,33 @@ def number(evaluation: Evaluation, e: sp.Expr) -> float:
 
 @lowers(sp.Add)
 def add(evaluation: Evaluation, e: sp.Add) -> Any:
-    """A sum; e^x - 1 and 1 - e^x without cancellation."""
+    """A sum; e^x - 1, 1 - e^x, 1 - tanh^2 x and 1 - s(x) without cancellation."""
     pair = len(e.args) == 2
     exponentials = [a for a in e.args if isinstance(a, sp.exp)]
     if pair and -1 in e.args and exponentials:
         return jnp.expm1(evaluation.value(exponentials[0].args[0]))
     if pair and 1 in e.args and isinstance(e - 1, sp.Mul) and isinstance(1 - e, sp.exp):
         return -jnp.expm1(evaluation.value((1 - e).args[0]))
+    small = _complement(e - 1) if pair and 1 in e.args else None
+    if small is not None:
+        return evaluation.value(small)
     total = evaluation.value(e.args[0])
     for term in e.args[1:]:
         total = total + evaluation.value(term)
     return total
+
+
+def _complement(rest: Any) -> sp.Expr | None:
+    """1 + ``rest`` as a product that is accurate where it is small, None if it is no such form."""
+    if not isinstance(rest, sp.Mul) or len(rest.args) != 2 or rest.args[0] != -1:
+        return None
+    taken = rest.args[1]
+    if isinstance(taken, Logistic):
+        return Logistic(-taken.args[0])
+    if isinstance(taken, sp.Pow) and taken.exp == 2 and isinstance(taken.base, sp.tanh):
+        u = 2 * taken.base.args[0]
+        return 4 * Logistic(u) * Logistic(-u)
+    return None
 
 
 @lowers(sp.Mul)

@@ -29,6 +29,12 @@ SMALLEST_WIDTH = 1e-30
 """Variances below are evaluated as this one: overlaps below it are not told from zero."""
 
 
+def sech(x: jax.Array) -> jax.Array:
+    """1/cosh x without overflow."""
+    decay = jnp.exp(-jnp.abs(x))
+    return 2 * decay / (1 + decay**2)
+
+
 def log_interval(a: jax.Array, b: jax.Array) -> jax.Array:
     """log(Phi(b) - Phi(a)), taken in the tail where both are small."""
     low, high = jnp.where(a + b > 0, -b, a), jnp.where(a + b > 0, -a, b)
@@ -110,7 +116,7 @@ FUNCTIONS: dict[Any, Row] = {
     sp.asinh: jnp.arcsinh,
     sp.acosh: jnp.arccosh,
     sp.atanh: jnp.arctanh,
-    sp.sech: lambda x: 1 / jnp.cosh(x),
+    sp.sech: sech,
     sp.erf: special.erf,
     sp.erfc: special.erfc,
     sp.erfinv: jsp.erfinv,

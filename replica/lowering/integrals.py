@@ -17,9 +17,10 @@ import sympy as sp
 from equations.calculus.averages import Average, Below, LineIntegral, MellinIntegral
 from equations.calculus.discontinuities import breakpoints
 from equations.calculus.scalar_envelope import ProxSlope, ProxValue, curvature_of, slope_of
+from equations.calculus.steepness import steep_places
 from solvers import quadrature, scalar_prox
 
-from . import integration
+from . import integration, steep
 from .evaluate import Evaluation
 from .integration import matmul
 from .rules import lowers
@@ -27,13 +28,14 @@ from .rules import lowers
 
 @lowers(Average)
 def average(evaluation: Evaluation, e: Average) -> Any:
-    """Trapezoid where the body is smooth; else nodes between breakpoints, or on the scale of narrow
-    features.
+    """Trapezoid where the body is smooth, on the scale of its steps where they are narrow; else
+    nodes between breakpoints, or on the scale of the features that are named.
     """
     x, mean, value = e.variable, evaluation.value(e.mean), evaluation.value
     deviation, sets = jnp.sqrt(value(e.variance)), evaluation.sets
     roots = breakpoints(e.body, x)
     smooth = not roots and not e.localised
+    steps = steep_places(e.body, x) if smooth else ()
     even = smooth and e.mean.is_zero and e.body.xreplace({x: -x}) == e.body
     along, axis = partial(evaluation.along, x), evaluation.axes[x]
     features = [value(f) for f in e.localised]
@@ -46,8 +48,12 @@ def average(evaluation: Evaluation, e: Average) -> Any:
         points, weights = integration.panels(along, axis, sets, mean, deviation, edges)
     else:
         nodes = sets.even if even else sets.gaussian
-        points, weights = mean + deviation * along(nodes.points), along(nodes.weights)
-    identity, varies = evaluation.identity(e, tuple(roots), bool(even))
+        if steps:
+            points, weights = steep.around(evaluation, x, mean, deviation, steps, nodes)
+        else:
+            points, weights = mean + deviation * along(nodes.points), along(nodes.weights)
+    seen = (*roots, *(part for step in steps for part in step))
+    identity, varies = evaluation.identity(e, seen, bool(even))
     return evaluation.under(
         x, points, identity, varies, lambda: contracted(evaluation, e.body, x, weights)
     )

@@ -65,7 +65,8 @@ def test_golden_values(row: dict[str, str]) -> None:
     assert branch.conjugates["q_hat"] == pytest.approx(
         float(row["qhat"]), rel=1e-6, abs=error["q_hat"]
     )
-    assert branch.free_energy == pytest.approx(float(row["free_entropy"]), abs=1e-8)
+    if row["free_entropy"]:
+        assert branch.free_energy == pytest.approx(float(row["free_entropy"]), abs=1e-8)
     assert branch.ok
 
 
