@@ -68,8 +68,8 @@ def convex_erm(
     risk : expression in y and z, optional
         Its mean over new samples is the observable ``risk``; by default the loss.
     penalty : {"ridge", "l1", "elastic_net"}
-        lam |w|^2/2; lam |w|_1; or lam (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2/2), with the further
-        control ``l1_ratio``.
+        ``lam |w|^2/2``; ``lam |w|_1``; or ``lam (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2/2)``, with
+        the further control ``l1_ratio``.
     observables : dict of name -> expression, optional
         Further ones, in the symbols of ``M``, ``Q``, ``V`` of this module and the controls.
     **fields
