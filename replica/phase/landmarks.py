@@ -119,8 +119,11 @@ def _algorithm(
     while current is not None and current not in path:
         path.append(current)
         end, t = current.ends[1], current.span[1]
-        if t >= stop - TOGETHER or end.limit is None:
+        if t >= stop - TOGETHER:
             break
+        if end.limit is None:  # followed from both its ends, a branch is in two parts
+            current = _same_branch(line, stable, current, path)
+            continue
         born = [s for s in stable if _begins_at(s, end) and s not in path]
         if born:
             changes.append(Change(end.limit, True))
@@ -129,6 +132,19 @@ def _algorithm(
             changes.append(Change(end.limit, False))
             current = _jump(line, found, stable, path, min(t + BESIDE, stop))
     return path, changes
+
+
+def _same_branch(
+    line: OneParameter, stable: list[Section], part: Section, path: list[Section]
+) -> Section | None:
+    """What goes on where a part of a branch ends."""
+    t = part.span[1]
+    c = line.value(t)
+    there = [s for s in _covering(line, stable, t) if s not in path and s.span[1] > t]
+    after = _nearest(line, there, part.branch.at(c), c)
+    if after is None or np.max(np.abs(after.branch.at(c) - part.branch.at(c))) > TOGETHER:
+        return None
+    return after
 
 
 def _nearest(
@@ -199,7 +215,8 @@ def _continuous_part(path: list[Section]) -> list[Section]:
     """The branches up to the first jump."""
     kept = path[:1]
     for before, after in pairwise(path):
-        if not _begins_at(after, before.ends[1]):
+        is_one_branch = before.ends[1].limit is None
+        if not (is_one_branch or _begins_at(after, before.ends[1])):
             break
         kept.append(after)
     return kept
