@@ -8,6 +8,7 @@ minimum is -(|h| - lam)_+^2/(2 (V_hat + kappa)), whose mean is closed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import sympy as sp
@@ -35,7 +36,7 @@ class Penalty(NamedTuple):
 
 
 RIDGE = Quantity("lam", r"\lambda", 0, open_low=True, meaning="ridge strength")
-STRENGTH = Quantity("lam", r"\lambda", 0, open_low=True, meaning="strength of the penalty")
+STRENGTH = replace(RIDGE, meaning="strength of the penalty")
 SHARE = Quantity(
     "l1_ratio", r"\ell", 0, 1, open_low=True, open_high=True, meaning="share of |w| in the penalty"
 )

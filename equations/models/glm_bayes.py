@@ -30,17 +30,19 @@ Source
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import sympy as sp
 
 from ..calculus.averages import Average
 from ..calculus.special_functions import Logistic, Rounded, Width
-from ..glm.bayes_optimal import NEARLY, V, bayes_glm
+from ..glm.bayes_optimal import V, bayes_glm
 from ..glm.channels import OMEGA
-from ..glm.densities import Channel, X, Y, Z, components, moments, normal
+from ..glm.densities import X, components, moments, normal
+from ..glm.outputs import OUTPUTS
 from ..model import Model, Observable
-from ..quantities import Quantity, quantity
+from ..quantities import Quantity
 
 RHO = Quantity(
     "rho",
@@ -52,8 +54,6 @@ RHO = Quantity(
     meaning="share of the prior",
     information=-1,
 )
-NOISE = quantity("Delta", open_low=True)
-EDGE = Quantity("K", "K", 0, open_low=True, meaning="half the width of the door")
 BESIDE = 1e-10
 """The informed start where a continuous signal is seen through steps: V = 0 is a fixed point there,
 but never a stable one.
@@ -69,14 +69,6 @@ class Prior(NamedTuple):
     is_discrete: bool = False
 
 
-class Output(NamedTuple):
-    """P(y|z) and the control in it."""
-
-    channel: Channel
-    controls: tuple[Quantity, ...] = ()
-    is_step: bool = False
-
-
 PRIORS = {
     "gaussian": Prior(normal(X)),
     "rademacher": Prior((sp.DiracDelta(X - 1) + sp.DiracDelta(X + 1)) / 2, is_discrete=True),
@@ -85,28 +77,15 @@ PRIORS = {
     ),
     "gauss_bernoulli": Prior((1 - RHO.symbol) * sp.DiracDelta(X) + RHO.symbol * normal(X), (RHO,)),
 }
-DEVIATION = sp.sqrt(2 * NOISE.symbol)
-OUTPUTS = {
-    "linear": Output(normal(Y, Z, NOISE.symbol), (NOISE,)),
-    "sign": Output(sp.Eq(Y, sp.sign(Z)), is_step=True),
-    "probit": Output(
-        {1: sp.erfc(-Z / DEVIATION) / 2, -1: sp.erfc(Z / DEVIATION) / 2},
-        (NOISE,),
-    ),
-    "abs": Output(sp.Eq(Y, sp.Abs(Z))),
-    "relu": Output(sp.Eq(Y, sp.Max(Z, 0))),
-    "door": Output(sp.Eq(Y, sp.sign(sp.Abs(Z) - EDGE.symbol)), (EDGE,), is_step=True),
-    "logistic": Output({1: 1 / (1 + sp.exp(-Z)), -1: 1 / (1 + sp.exp(Z))}),
-}
 
 
 def build(prior: str = "gaussian", channel: str = "sign") -> Model:
     """The model of one ``prior`` and one ``channel``."""
     law, output = PRIORS[prior], OUTPUTS[channel]
-    mean, second = moments(components(law.density))
+    _, second = moments(components(law.density))
     unseen = generalisation_error(channel, second)
     measured = {} if unseen is None else {"generalisation_error": unseen}
-    return bayes_glm(
+    model = bayes_glm(
         law.density,
         output.channel,
         (*law.controls, *output.controls),
@@ -114,10 +93,6 @@ def build(prior: str = "gaussian", channel: str = "sign") -> Model:
         title=f"Bayes-optimal generalized linear model ({prior} prior, {channel} channel)",
         observables={"q": Observable(second - V, "q", role="overlap"), **measured},
         options={"prior": prior, "channel": channel},
-        starts={
-            "uninformed": {"V": NEARLY * (second - mean**2)},
-            "informed": {"V": 0.0 if law.is_discrete or not output.is_step else BESIDE},
-        },
         sources=(
             (
                 "Barbier, Krzakala, Macris, Miolane, Zdeborova, PNAS 116, 5451 (2019): generalized"
@@ -125,6 +100,9 @@ def build(prior: str = "gaussian", channel: str = "sign") -> Model:
             ),
         ),
     )
+    if law.is_discrete or not output.is_step:
+        return model
+    return replace(model, starts={**model.starts, "informed": {"V": BESIDE}})
 
 
 def generalisation_error(channel: str, second: sp.Expr) -> Observable | None:
@@ -144,8 +122,8 @@ def generalisation_error(channel: str, second: sp.Expr) -> Observable | None:
     known, width = Rounded(second - V), Width(V)
     law = OMEGA, 0, known, 0, sp.sqrt(width)
     ratio = OMEGA / sp.sqrt(width)
+    noise = OUTPUTS[channel].noise
     if channel in ("sign", "probit"):
-        noise = NOISE.symbol if channel == "probit" else sp.S.Zero
         # The guess is the sign of omega; at V = 0 rounding may not leave the range of acos.
         error = sp.asin(sp.sqrt((V + noise) / (second + noise))) / sp.pi
         return Observable(error, r"\epsilon_g")
@@ -154,7 +132,7 @@ def generalisation_error(channel: str, second: sp.Expr) -> Observable | None:
         wrong = Average(Logistic(-sp.sign(OMEGA) * field), STANDARD)
         return Observable(Average(wrong, OMEGA, 0, known), r"\epsilon_g")
     if channel == "linear":
-        return Observable(NOISE.symbol + V, r"\epsilon_g")
+        return Observable(noise + V, r"\epsilon_g")
     # The variance of y under the posterior of z, from its first two moments.
     bell, above = sp.exp(-(ratio**2) / 2) / sp.sqrt(2 * sp.pi), sp.erfc(-ratio / sp.sqrt(2)) / 2
     if channel == "abs":

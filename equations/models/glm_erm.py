@@ -35,26 +35,18 @@ from typing import NamedTuple
 import sympy as sp
 
 from ..glm.convex_erm import M, Q, convex_erm
-from ..glm.densities import Channel, Y, Z, normal
+from ..glm.densities import Y, Z
+from ..glm.outputs import OUTPUTS
 from ..glm.penalties import PENALTIES
 from ..model import Model, Observable
-from ..quantities import Quantity, quantity
+from ..quantities import Quantity
 
-NOISE = quantity("Delta", open_low=True)
 BOUND = Quantity(
     "huber_bound", "b", 0, open_low=True, default=1.0, meaning="where the Huber loss turns linear"
 )
 LEVEL = Quantity(
     "quantile", r"\tau", 0, 1, open_low=True, open_high=True, default=0.5, meaning="level"
 )
-
-
-class Teacher(NamedTuple):
-    """Law of the labels, whether these are +-1, and its controls."""
-
-    channel: Channel
-    is_binary: bool
-    controls: tuple[Quantity, ...] = ()
 
 
 class Loss(NamedTuple):
@@ -65,15 +57,7 @@ class Loss(NamedTuple):
     controls: tuple[Quantity, ...] = ()
 
 
-DEVIATION = sp.sqrt(2 * NOISE.symbol)
-TEACHERS = {
-    "linear": Teacher(normal(Y, Z, NOISE.symbol), False, (NOISE,)),
-    "sign": Teacher(sp.Eq(Y, sp.sign(Z)), True),
-    "probit": Teacher(
-        {1: sp.erfc(-Z / DEVIATION) / 2, -1: sp.erfc(Z / DEVIATION) / 2}, True, (NOISE,)
-    ),
-    "logistic": Teacher({1: 1 / (1 + sp.exp(-Z)), -1: 1 / (1 + sp.exp(Z))}, True),
-}
+TEACHERS = {name: OUTPUTS[name] for name in ("linear", "sign", "probit", "logistic")}
 D, B, TAU = Y - Z, BOUND.symbol, LEVEL.symbol
 LOSSES = {
     "square": Loss(D**2 / 2, None),
@@ -100,9 +84,8 @@ def build(teacher: str = "linear", loss: str = "square", penalty: str = "ridge")
             f" {', '.join(fitting)}"
         )
     m, q = M.symbol, Q.symbol
-    noise = sp.Add(*(n.symbol for n in data.controls))
     # The sign of z is right with the probability of a pair of Gaussians of this correlation.
-    correlation = m / sp.sqrt(q * (1 + noise))
+    correlation = m / sp.sqrt(q * (1 + data.noise))
     angle = sp.acos(m / sp.sqrt(q)) / sp.pi
     error = sp.acos(correlation) / sp.pi if data.is_binary else 1 - 2 * m + q
     measured = {"angle": Observable(angle, r"\theta/\pi")}

@@ -15,6 +15,7 @@ from solvers.bifurcation.branches import BY_BRANCH_POINT, Domain, Seed
 from solvers.continuation import Knot, correct
 
 from ..theories.one_parameter import OneParameter
+from ..theories.point_programs import growth
 from .branches import TOL, Limit, stability_limit
 
 STANDING = 33
@@ -23,6 +24,8 @@ PROBES = 49
 """Values of the control at which the stability of a branch that does not move is asked for."""
 DEEPEST = 1e-11
 """A logarithmic overlap is followed down to here."""
+BESIDE = 1e-10, 1e-8
+"""Overlaps at which a free energy is asked whether it has a limit at 0."""
 RATE = 1e-4
 """A free energy that grows by more than this per factor e of an overlap has no limit."""
 
@@ -112,5 +115,4 @@ def is_unbounded(line: OneParameter, x: np.ndarray, c: float) -> bool:
     lost = line.is_log & (x == 0)
     if not np.any(lost):
         return False
-    near = [line.free_energy(np.where(lost, small, x), c) for small in (1e-8, 1e-10)]
-    return bool(abs(near[1] - near[0]) > RATE * np.log(100.0))
+    return abs(growth(lambda beside: line.free_energy(beside, c), x, lost, BESIDE)) > RATE

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
+import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import jax
@@ -86,13 +86,15 @@ def _read(file: Path) -> export.Exported | None:
 
 def write(file: Path, content: bytes | bytearray) -> None:
     """Put an entry in place at once; a folder that cannot be written to is no error."""
+    part = file.with_name(f"{file.name}-{secrets.token_hex(8)}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=file.parent, delete=False) as part:
-            part.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-        os.replace(part.name, file)
+        part.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+        part.replace(file)
     except OSError as problem:
         _log.debug("an exported program is not kept (%s)", problem)
+        with suppress(OSError):  # a full disk leaves a part of it
+            part.unlink(missing_ok=True)
 
 
 @cache

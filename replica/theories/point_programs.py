@@ -38,8 +38,10 @@ MILD = 1.01
 RELATIVE = 1e-6
 """And where an error is larger than this against the overlap itself."""
 NEARER, FURTHER = 1e3 * SMALLEST_WIDTH, 1e7 * SMALLEST_WIDTH
-DIVERGES = 1e-6
-"""A free energy that is infinite at a border changes by more than this between such overlaps."""
+DIVERGES = 1e-7
+"""Per factor e of an overlap, a free energy that is infinite at a border changes by more than this
+between such overlaps.
+"""
 SHARPENINGS = 40
 """Steps by which it is sharpened at most: at a critical point each goes half the way."""
 
@@ -104,12 +106,19 @@ def derivatives_of(equations: CompiledEquations, moved: tuple[str, ...]) -> Prog
 
 def name_of(equations: CompiledEquations, *role: Any) -> str | None:
     """All that a program of these equations depends on; None where that cannot be told."""
+    content = _content(equations)
+    return None if content is None else f"{content}\n{text_of(role)}"
+
+
+@cache
+def _content(equations: CompiledEquations) -> str | None:
+    """All that the equations depend on; None if they are to be derived in every process."""
     model = equations.model
     parts = model.prior, model.coupling, model.channel, model.expressions
     how = type(equations), model.theory, equations.sizes, equations.route, equations.controls
     try:
-        return text_of((model.overlaps, model.conjugates, model.controls, parts, how, role))
-    except NoContentError:  # it is derived and traced in every process
+        return text_of((model.overlaps, model.conjugates, model.controls, parts, how))
+    except NoContentError:
         return None
 
 
@@ -136,6 +145,19 @@ def judged_point(
     return _with_limit(equations, _judged(equations, end, c, sizes, second)[0], c, sizes)
 
 
+def growth(
+    energy: Callable[[np.ndarray], float],
+    x: np.ndarray,
+    ends: np.ndarray,
+    overlaps: tuple[float, float],
+) -> float:
+    """How much a free energy grows towards ``x``, per factor e, between two values of the overlaps
+    that are at their border 0 there (``ends``), the nearer one first.
+    """
+    nearer, further = (energy(np.where(ends, small, x)) for small in overlaps)
+    return (nearer - further) / np.log(overlaps[1] / overlaps[0])
+
+
 def _with_limit(
     equations: CompiledEquations, point: Point, c: np.ndarray, sizes: NodeSizes
 ) -> Point:
@@ -143,14 +165,13 @@ def _with_limit(
     at the border itself then depends on the smallest width.
     """
 
-    def energy_at(x: float) -> float:
-        beside = np.where(point.x == 0, x, point.x)
-        return float(linearised(equations, None)(c, beside, arguments(sizes)).free_energy)
+    def energy_at(x: np.ndarray) -> float:
+        return float(linearised(equations, None)(c, x, arguments(sizes)).free_energy)
 
-    rise = energy_at(NEARER) - energy_at(FURTHER)
-    if abs(rise) <= DIVERGES:
+    rate = growth(energy_at, point.x, point.x == 0, (NEARER, FURTHER))
+    if abs(rate) <= DIVERGES:
         return point
-    infinite, zero = np.copysign(np.inf, rise), np.asarray(0.0)
+    infinite, zero = np.copysign(np.inf, rate), np.asarray(0.0)
     return point._replace(free_energy=infinite, error_free_energy=zero)
 
 
