@@ -71,9 +71,7 @@ class Bound(sp.Expr):
         return bound_subs(self, old, new)
 
     def breakpoints(self) -> list[sp.Expr]:
-        """What vanishes where the integral itself jumps or bends, as a function of its
-        parameters.
-        """
+        """What vanishes where the integral jumps or bends, as a function of its parameters."""
         return []
 
     def with_body(self, body: Any) -> Any:
@@ -219,7 +217,9 @@ def by_parts(expr: sp.Expr) -> sp.Expr:
 
 
 class LineIntegral(Bound):
-    """Integral of ``body`` over the real line; it is below 1e-13 outside ``lower``..``upper``."""
+    """Integral of ``body`` over the real line; it is below 1e-13 outside ``lower``..``upper``, and
+    smooth there unless pairs (centre, width) follow, as in ``Average``.
+    """
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         inner = printer._print(self.body)

@@ -79,16 +79,21 @@ def one_sided(expr: sp.Expr, x: sp.Symbol, place: sp.Expr, side: int) -> sp.Expr
                 sp.sign, lambda u: sp.sign(sp.expand(u))
             )
         )
-        if isinstance(node, sp.Abs):
-            return beyond * condition
-        if isinstance(node, sp.Max | sp.Min):
-            larger, smaller = node.args if beyond == 1 else node.args[::-1]
-            return larger if isinstance(node, sp.Max) else smaller
-        if isinstance(node, sp.core.relational.Relational):
-            return node.func(beyond, 0)
-        return node.func(beyond)
+        return on_side(node, beyond)
 
     return sp.expand(expr.replace(lambda e: vanishing(e) is not None, resolved).subs(x, place))
+
+
+def on_side(node: Any, side: sp.Expr) -> Any:
+    """A node that jumps or bends, where the sign of what vanishes there is ``side`` (1 or -1)."""
+    if isinstance(node, sp.Abs):
+        return side * node.args[0]
+    if isinstance(node, sp.Max | sp.Min):
+        larger, smaller = node.args if side == 1 else node.args[::-1]
+        return larger if isinstance(node, sp.Max) else smaller
+    if isinstance(node, sp.core.relational.Relational):
+        return node.func(side, 0)
+    return node.func(side)
 
 
 # under an integral -------------------------------------------------------------------------------

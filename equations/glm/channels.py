@@ -16,15 +16,7 @@ import sympy as sp
 from ..calculus.averages import Average, LineIntegral
 from ..calculus.discontinuities import vanishing
 from ..calculus.gaussian import exponential_average
-from ..calculus.special_functions import (
-    LogAdd,
-    LogInterval,
-    LogNdtr,
-    Rounded,
-    Softplus,
-    Width,
-    stabilise,
-)
+from ..calculus.special_functions import LogNdtr, Rounded, Softplus, Width, stabilise
 from ..model import ModelError
 from .densities import (
     Channel,
@@ -34,11 +26,20 @@ from .densities import (
     mirrored,
     own,
     probabilities,
+    require_total,
     stable_logistic,
     steps,
 )
+from .pieces import (
+    OMEGA,
+    depends_on_difference,
+    log_inside,
+    log_sum,
+    noise_term,
+    planted_term,
+    terms_of,
+)
 
-OMEGA = sp.Symbol("omega", real=True)
 ROUNDING = 1e-12
 """Of a float that should be 1."""
 NO_INTEGRAL = (
@@ -128,7 +129,7 @@ def log_probability(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.E
     if pieces is not None:
         return log_sum(
             [
-                sp.log(p.value) + _log_inside(p.low, p.high, mean, sp.sqrt(width))
+                sp.log(p.value) + log_inside(p.low, p.high, mean, sp.sqrt(width))
                 for p in pieces
                 if p.value != 0
             ]
@@ -139,25 +140,6 @@ def log_probability(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.E
         if closed is not None
         else sp.log(Average(stable_logistic(probability), Z, mean, width))
     )
-
-
-def log_sum(logs: list[sp.Expr]) -> sp.Expr:
-    """log sum_i e^{l_i}."""
-    total = logs[0]
-    for term in logs[1:]:
-        total = LogAdd(total, term)
-    return total
-
-
-def _log_inside(low: sp.Expr, high: sp.Expr, mean: sp.Expr, deviation: sp.Expr) -> sp.Expr:
-    """log P(low < z < high)."""
-    if low == -sp.oo and high == sp.oo:
-        return sp.S.Zero
-    if low == -sp.oo:
-        return LogNdtr((high - mean) / deviation)
-    if high == sp.oo:
-        return LogNdtr((mean - low) / deviation)
-    return LogInterval((low - mean) / deviation, (high - mean) / deviation)
 
 
 def _error_functions(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.Expr | None:
@@ -198,18 +180,22 @@ def _continuous(
     if law_of_label is not None:
         gain, noise = law_of_label
         return -sp.log(2 * sp.pi * sp.E * (gain**2 * width.args[0] + noise)) / 2
-    bent = next(
-        (
-            e
-            for e in sp.preorder_traversal(density)
-            if vanishing(e) is not None and Z in e.free_symbols
-        ),
-        None,
-    )
+    require_total(density, support)
+    terms = terms_of(density)
+    if terms is not None:
+        closed = (
+            noise_term(terms, width)
+            if depends_on_difference(density)
+            else planted_term(terms, width, law)
+        )
+        if closed is not None:
+            return closed
+    bent = next((e for e in sp.preorder_traversal(density) if is_bent(e)), None)
     if bent is not None:
         raise ModelError(
-            f"the channel {density} jumps or bends in z, at {bent}: a density of a continuous label"
-            " must be smooth in z"
+            f"the channel {density} jumps or bends in z, at {bent}: the density of a continuous"
+            " label that does so must be, between its bends, a sum of exponentials of what is"
+            " quadratic in z, and depend on y - z alone or be Gaussian in y"
         )
     if support is None:
         raise ModelError(f"no closed integral over y for the channel {density}: {NO_INTEGRAL}")
@@ -221,6 +207,12 @@ def _continuous(
         sp.log(Average(rest, Z, OMEGA, width)) if closed is None else sp.log(closed)
     )
     return Average(LineIntegral(sp.exp(log_z) * log_z, Y, *map(sp.sympify, support)), *law)
+
+
+def is_bent(node: sp.Basic) -> bool:
+    """Whether a node jumps or bends in z."""
+    condition = vanishing(node)
+    return condition is not None and Z in condition.free_symbols
 
 
 def gaussian_law(density: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:

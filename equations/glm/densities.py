@@ -130,7 +130,7 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
         jumps = all_breakpoints(f, Z)
     except ValueError as problem:
         raise ModelError(str(problem)) from None
-    ends = _ordered(jumps, f)
+    ends = ordered(jumps, f)
     inside = [(a + b) / 2 for a, b in pairwise(ends)]
     points = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
     values = [sp.simplify(f.subs(Z, place).doit()) for place in points]
@@ -162,17 +162,19 @@ def _varies(node: sp.Basic) -> bool:
     )
 
 
-def _ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
-    """Sorted; symbols must leave no doubt."""
+def ordered(jumps: tuple[sp.Expr, ...], f: sp.Expr) -> list[sp.Expr]:
+    """Places of jumps or bends, sorted; symbols must leave no doubt."""
     result: list[sp.Expr] = []
     for jump in jumps:
         larger = [sp.simplify(jump - other).is_positive for other in result]
         if None in larger:
             names = ", ".join(map(str, jumps))
-            raise ModelError(
-                f"cannot tell the order of the jumps {names} of {f}: declare their controls"
-                " positive (low=0, open_low=True)"
+            mended = (
+                "it changes with y, which cannot be averaged over"
+                if any(Y in place.free_symbols for place in jumps)
+                else "declare their controls positive (low=0, open_low=True)"
             )
+            raise ModelError(f"cannot tell the order of the jumps {names} of {f}: {mended}")
         result.insert(sum(map(bool, larger)), jump)
     return result
 
@@ -204,7 +206,7 @@ def probabilities(channel: Channel) -> dict[sp.Expr, sp.Expr] | None:
 def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
     """The table, if its probabilities add up to 1 (tried at a few z, with the controls at 1/2)."""
     total = sp.Add(*table.values())
-    for z in (sp.Rational(-7, 5), sp.Rational(-1, 7), sp.Rational(3, 11), sp.Rational(9, 4)):
+    for z in PLACES:
         value = total.subs(Z, z)
         number = sp.N(plain(value).subs({s: sp.Rational(1, 2) for s in value.free_symbols}))
         if not number.is_number or abs(number - 1) > 1e-9:
@@ -213,6 +215,52 @@ def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
                 f" {sp.N(number, 4)}, not 1"
             )
     return {value: stable_logistic(p) for value, p in table.items()}
+
+
+PLACES = sp.Rational(-7, 5), sp.Rational(-1, 7), sp.Rational(3, 11), sp.Rational(9, 4)
+"""Values of z at which it is tried whether probabilities add up to one."""
+OFF = 1e-3
+"""A total that is further from one is wrong; one may be cut off a little by ``support``."""
+
+
+DIGITS = 4
+
+
+def require_total(density: sp.Expr, support: tuple[Any, Any] | None) -> None:
+    """Refuse a density P(y|z) whose integral over y is not one, with the controls at 1/2 and at two
+    values of z, of which each takes half a second.
+    """
+    controls = {s: sp.Rational(1, 2) for s in density.free_symbols - {Y, Z}}
+    low, high = (sp.sympify(end).subs(controls) for end in support or (-sp.oo, sp.oo))
+    for z in PLACES[::2]:
+        there = plain(density.subs(controls).subs(Z, z))
+        try:
+            bends = all_breakpoints(there, Y)
+        except ValueError:  # integrated without them, to an accuracy that is known
+            bends = ()
+        inside = {*bends, *_peaks(there), z}
+        edges = [low, *sorted(e for e in inside if e.is_number and low < e < high), high]
+        parts = [sp.Integral(there, (Y, a, b)) for a, b in pairwise(edges)]
+        try:
+            total = sum(part.evalf(DIGITS, strict=True) for part in parts)
+        except sp.PrecisionExhausted:  # nothing is known
+            continue
+        if abs(total - 1) > OFF:
+            raise ModelError(
+                f"the density {density} of the label has the total {float(total):.4g} at z ="
+                f" {sp.N(z, 4)}: over y it must integrate to one"
+            )
+
+
+def _peaks(density: sp.Expr) -> list[sp.Expr]:
+    """Where the Gaussians in a density of y lie: centres, and ten widths on either side."""
+    places = []
+    for bell in density.atoms(sp.exp):
+        curve = sp.Poly(bell.args[0], Y) if bell.args[0].is_polynomial(Y) else None
+        if curve is not None and curve.degree() == 2 and curve.LC() < 0:
+            a, b, _ = curve.all_coeffs()
+            places += [-b / (2 * a) + k * sp.sqrt(-1 / (2 * a)) for k in (-10, 0, 10)]
+    return places
 
 
 def stable_logistic(expr: sp.Expr) -> sp.Expr:

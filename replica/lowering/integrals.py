@@ -72,13 +72,24 @@ def below(evaluation: Evaluation, e: Below) -> jax.Array:
 
 @lowers(LineIntegral)
 def line_integral(evaluation: Evaluation, e: LineIntegral) -> Any:
-    """Trapezoid between the ends, beyond which there is nothing."""
-    low, high = (evaluation.value(p) for p in e.parameters)
-    margin = (evaluation.sets.reach - 1) * (high - low) / 2
-    low, high = low - margin, high + margin
-    nodes = evaluation.sets.line
-    points = low + (high - low) * evaluation.along(e.variable, nodes.points)
-    weights = (high - low) * evaluation.along(e.variable, nodes.weights)
+    """Trapezoid between the ends, beyond which there is nothing; or nodes on the scale of the
+    features that are named.
+    """
+    low, high, *features = (evaluation.value(p) for p in e.parameters)
+    along, axis, sets = (
+        partial(evaluation.along, e.variable),
+        evaluation.axes[e.variable],
+        evaluation.sets,
+    )
+    if features:
+        middle, half = (low + high) / 2, (high - low) / 2
+        units, lengths = integration.around(along, axis, sets, middle, half, features, sets.reach)
+        points, weights = middle + half * units, half * lengths
+    else:
+        margin = (sets.reach - 1) * (high - low) / 2
+        low, high = low - margin, high + margin
+        points = low + (high - low) * along(sets.line.points)
+        weights = (high - low) * along(sets.line.weights)
 
     def inside() -> Any:
         return contracted(evaluation, e.body, e.variable, weights)

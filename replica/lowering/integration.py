@@ -70,7 +70,16 @@ def foci(
     """The same for several features: between the middles of neighbours Gauss-Legendre in t around
     each.
     """
-    cut, nodes = quadrature.CUT * sets.reach, sets.legendre
+    cut = quadrature.CUT * sets.reach
+    points, lengths = around(along, axis, sets, mean, deviation, focus, cut)
+    return mean + deviation * points, lengths * density(points)
+
+
+def around(
+    along: Along, axis: int, sets: NodeSets, mean: Any, deviation: Any, focus: list[Any], cut: Any
+) -> tuple[Any, Any]:
+    """Points and lengths of these nodes, in deviations from the mean, up to ``cut`` of them."""
+    nodes = sets.legendre
     unit = jnp.where(deviation > 0, deviation, 1.0)
     middles, widths = (jnp.stack(jnp.broadcast_arrays(*focus[i::2])) for i in (0, 1))
     order = jnp.argsort(middles, axis=0)
@@ -79,17 +88,13 @@ def foci(
     inner = jnp.clip((middles[1:] + middles[:-1]) / 2, -cut, cut)
     end = jnp.full_like(middles[:1], cut)
     edges = jnp.concatenate([-end, inner, end])
-    points, weights = [], []
+    points, lengths = [], []
     for a, b, middle, width in zip(edges[:-1], edges[1:], middles, widths, strict=True):
         low, high = (jnp.arcsinh((edge - middle) / width) for edge in (a, b))
         t = low + (high - low) * along(nodes.points)
         points.append(middle + width * jnp.sinh(t))
-        weights.append(
-            (high - low) * along(nodes.weights) * width * jnp.cosh(t) * density(points[-1])
-        )
-    return mean + deviation * jnp.concatenate(points, axis=axis), jnp.concatenate(
-        weights, axis=axis
-    )
+        lengths.append((high - low) * along(nodes.weights) * width * jnp.cosh(t))
+    return jnp.concatenate(points, axis=axis), jnp.concatenate(lengths, axis=axis)
 
 
 # sums over an axis -------------------------------------------------------------------------------
