@@ -51,7 +51,7 @@ def optimise(
     Parameters
     ----------
     model : str or Model
-        One that averages over samples (``slr-erm``).
+        One that averages over samples (``slr-erm``) or by quadrature (``glm-erm``).
     over : sequence of str
         Controls to choose, each positive.
     observable : str, optional
@@ -59,7 +59,7 @@ def optimise(
     along : dict of control -> values, optional
         Do it at every point of a grid.
     start : dict, optional
-        Where the search starts; 1 by default.
+        Where the search starts; by default at 1, or in the middle of a range that ends below 2.
     settings, **controls
         As in ``solve``.
     file, resume, force, dask, jobs, progress
@@ -200,7 +200,8 @@ def _prepared(
         raise InputError(f"{clash[0]} is optimised and given too: leave one out")
     _check(built(model, controls)[0], over, observable)
     model, fixed = resolve(model, controls, partial=[*over, *along])
-    begin = {name: number(control_of(model, name), start.get(name, 1.0)) for name in over}
+    asked = ((name, control_of(model, name)) for name in over)
+    begin = {name: number(q, start.get(name, min(1.0, q.high / 2))) for name, q in asked}
     return model, begin, fixed, completed(settings, model)
 
 

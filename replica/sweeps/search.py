@@ -3,11 +3,11 @@ r"""The search for the best regularisation: an observable minimised over the log
     g(t) = O(x*(t), t),     t = log lam,
     dg/dt = dO/dt + dO/dx (1 - J)^{-1} dF/dt   at the fixed point x* = F(x*, t)
 
-On one fixed set of samples g is smooth, and L-BFGS-B (SciPy) finds its minimum on the branch of
-lowest free energy. The result is solved again from every start, on as many samples as the accuracy
-needs. That the search used fewer moves the optimum by about H^{-1} g', g' the gradient on the many
-samples and H the curvature, which is reported; the value changes in second order only. Source:
-theory.md section 5.
+With averages by quadrature, or on one fixed set of samples, g is smooth, and L-BFGS-B (SciPy)
+finds its minimum on the branch of lowest free energy. The result is solved again from every start,
+on as many samples as the accuracy needs. That the search used fewer moves the optimum by about
+H^{-1} g', g' the gradient on the many samples and H the curvature, which is reported; the value
+changes in second order only. Source: theory.md section 5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ..solve import solve
 from ..theories import Settings, theory_of
 
 RANGE = 1e-5, 1e5
-"""Where the controls are searched."""
+"""Where controls are searched that may be any positive number."""
+INSIDE = 1 - 1e-6
 FLAT = 1e-4
 """Largest derivative in log lam that counts as zero."""
 EVALUATIONS = 60
@@ -49,8 +50,8 @@ class Optimum:
     value, error : float
         The observable there, and its error estimate (twice the standard error over the samples).
     error_at : dict of control -> float
-        How far the optimum on the samples of ``solution`` may lie from ``at``, to first order (NaN
-        where the curvature is not positive).
+        How far the optimum may lie from ``at``: by the gradient that the search has left over, or
+        on the samples of ``solution``, to first order (NaN where the curvature is not positive).
     gradient : dict of control -> float
         d observable / d log control at the end of the search, on its samples.
     status : Status
@@ -105,7 +106,7 @@ def find_optimum(
             status = Status.MAX_STEPS
         distance = np.full(len(names), np.nan)
         if best is not None and status is Status.SUCCESSFUL:
-            distance = np.abs(_refined_distance(goal, end.t, best))
+            distance = goal.branch.margin * np.abs(_refined_distance(goal, end.t, best))
     if status is Status.SUCCESSFUL:
         status = solution.branches[0].status if best is None else best.status
     return Optimum(
@@ -125,7 +126,7 @@ def _best_start(model: Model, values: dict[str, float], settings: Settings) -> n
     solution = solve(model, settings=replace(settings, accuracy=np.inf), **values)
     best = solution.equilibrium
     if best is None:
-        return theory_of(model).start_vector(model.starts["informed"], values)
+        return theory_of(model).start_vector([*model.starts.values()][-1], values)
     return _overlaps(best)
 
 
@@ -173,6 +174,11 @@ class Objective:
         values = {**self.values, **dict(zip(self.names, np.exp(t), strict=True))}
         return np.array([values[q.name] for q in self.model.controls])
 
+    def ranges(self) -> np.ndarray:
+        """Where the controls are searched, shape (2, controls): below the end of their range."""
+        ends = [quantity.high for quantity in self.model.controls]
+        return np.array([[RANGE[0], min(RANGE[1], INSIDE * ends[i])] for i in self.columns]).T
+
     def __call__(self, t: np.ndarray) -> tuple[float, np.ndarray]:
         moved = self.branch.to(self.controls(t), self.basis(t))
         self.evaluations += 1
@@ -198,7 +204,7 @@ class Descent(NamedTuple):
 
 def _descended(goal: Objective, begin: np.ndarray) -> Descent:
     """L-BFGS-B inside ``RANGE``."""
-    low, high = np.log(RANGE)
+    low, high = np.log(goal.ranges())
     seen: list[tuple[float, np.ndarray, np.ndarray]] = []
 
     def value(t: np.ndarray) -> tuple[float, np.ndarray]:
@@ -212,8 +218,8 @@ def _descended(goal: Objective, begin: np.ndarray) -> Descent:
             begin,
             jac=True,
             method="L-BFGS-B",
-            bounds=[(low, high)] * len(begin),
-            options={"gtol": FLAT, "maxfun": EVALUATIONS},
+            bounds=list(zip(low, high, strict=True)),
+            options={"gtol": goal.branch.aim, "ftol": goal.branch.level_off, "maxfun": EVALUATIONS},
         )
     except StoppedError as stop:
         if not seen:

@@ -241,8 +241,8 @@ class Theory(ABC):
     def check_gradient(self, observable: str) -> None:
         """Refuse the best controls with a sentence, if there is nothing to choose."""
         self._refuse(
-            "has no regularisation to choose: optimise works for models of trained predictors,"
-            " whose theory is EmpiricalRisk"
+            "has no best controls to search for: optimise works for models with fixed points, by"
+            " quadrature or averaged over samples"
         )
 
     def followed(self, x: np.ndarray, settings: Settings, observable: str) -> Any:

@@ -1,4 +1,4 @@
-"""Lines of points, each warm-started along itself.
+"""Lines of points, each warm-started along itself; one branch that is followed as controls move.
 
 The points are solved one after the other by the programs that solve a single one, so that a sweep
 after a solve compiles nothing; a batched loop would make every point wait for the slowest.
@@ -6,21 +6,35 @@ after a solve compiles nothing; a batched loop would make every point wait for t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import numpy as np
 
-from solvers import Status
+from equations import Model
+from solvers import Iteration, Status
 
+from ..lowering.node_sets import arguments
 from ..lowering.node_sizes import NodeSizes
 from ..runtime.precision import double_precision
 from .base import Done, Lines, Point, Settings
+from .equations import CompiledEquations
+from .point_programs import derivatives_of, observed
 
 
 class SolvedPoints(Protocol):
     """What is needed of a theory whose points are solved by compiled programs."""
+
+    model: Model
+
+    def equations(self, sizes: NodeSizes) -> CompiledEquations: ...
+
+    def node_sizes(self, *points: Mapping[str, float]) -> NodeSizes: ...
+
+    def searched(
+        self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
+    ) -> tuple[CompiledEquations, Iteration]: ...
 
     def solve_point(
         self, x0: np.ndarray, c: np.ndarray, settings: Settings, sizes: NodeSizes
@@ -124,3 +138,82 @@ def lines_point_by_point(
 
     found = _along(solve, leads, lines, warm, done)
     return found, np.reshape(np.array(levels, dtype=np.int16), lines[0].shape[:2])
+
+
+# one branch as controls move ----------------------------------------------------------------------
+
+
+class Moved(NamedTuple):
+    """A branch at other controls: how its fixed point ended, an observable and its gradient."""
+
+    status: Status
+    value: float
+    gradient: np.ndarray
+
+
+def observable_gradient(
+    equations: CompiledEquations,
+    observable: str,
+    x: np.ndarray,
+    c: np.ndarray,
+    sizes: NodeSizes,
+    basis: np.ndarray,
+) -> np.ndarray:
+    """Derivatives of an observable at the fixed point ``x`` along the rows of ``basis``."""
+    model = equations.model
+    names = [*(q.name for q in (*model.overlaps, *model.conjugates)), *model.observables]
+    columns = np.flatnonzero(np.any(basis != 0, axis=0))
+    moved = tuple(model.controls[i].name for i in columns)
+    table, _ = derivatives_of(equations, moved)(x, c, arguments(sizes))
+    return basis[:, columns] @ np.asarray(table)[names.index(observable)]
+
+
+class FollowedPoint:
+    """One branch, followed as controls move.
+
+    Its observables are known to rounding: where the search for the smallest ends, and how far from
+    it that may be, is the gradient's to say, doubled because it is of first order.
+    """
+
+    aim: ClassVar[float] = 1e-9
+    """The derivative in log lam down to which the search goes."""
+    level_off: ClassVar[float] = 1e-15
+    """Relative descent in one step that counts as none."""
+    margin: ClassVar[float] = 2.0
+    """The error of the optimum, in units of its distance to first order."""
+
+    def __init__(
+        self, theory: SolvedPoints, x: np.ndarray, settings: Settings, observable: str
+    ) -> None:
+        self.theory, self.x, self.settings, self.observable = theory, x, settings, observable
+        self.entry = list(theory.model.observables).index(observable)
+
+    def to(self, c: np.ndarray, basis: np.ndarray) -> Moved:
+        """The branch at controls ``c``; the gradient is along the rows of ``basis``."""
+        sizes = self._sizes(c)
+        equations, end = self.theory.searched(self.x, c, self.settings, sizes)
+        status = Status.of(int(end.status))
+        if status is not Status.SUCCESSFUL:
+            return Moved(status, np.nan, np.full(len(basis), np.nan))
+        self.x = end.x
+        value = observed(equations)(c, end.x, arguments(sizes))[self.entry]
+        return Moved(status, float(value), self._gradient(end.x, c, sizes, basis))
+
+    def gradient_at(
+        self, x: np.ndarray, c: np.ndarray, level: int, basis: np.ndarray
+    ) -> np.ndarray:
+        """The gradient at a fixed point ``x`` found on node sets refined ``level`` times."""
+        sizes = self._sizes(c)
+        for _ in range(level):
+            sizes = sizes.refined()
+        return self._gradient(x, c, sizes, basis)
+
+    def _sizes(self, c: np.ndarray) -> NodeSizes:
+        names = [q.name for q in self.theory.model.controls]
+        return self.theory.node_sizes(dict(zip(names, map(float, c), strict=True)))
+
+    def _gradient(
+        self, x: np.ndarray, c: np.ndarray, sizes: NodeSizes, basis: np.ndarray
+    ) -> np.ndarray:
+        equations = self.theory.equations(sizes)
+        return observable_gradient(equations, self.observable, x, c, sizes, basis)

@@ -22,6 +22,7 @@ from equations import Model, Quadrature, QuasiMonteCarlo
 from solvers import Iteration, Status, follow
 from solvers.branch import Polish
 
+from ..inputs import nearest
 from ..lowering.lower import FLOOR, SAFETY, Lowered
 from ..lowering.node_sets import NodeSets, arguments
 from ..lowering.node_sizes import NodeSizes
@@ -208,6 +209,18 @@ class SaddlePoint(Theory):
         for displaced in x + np.diag(inside):  # the point has an error of its own
             error = error + np.abs(derivatives(displaced, sizes)[0] - table)
         return table, error, float(distance)
+
+    def check_gradient(self, observable: str) -> None:
+        known = self.model.observables
+        if observable not in known:
+            self._refuse(f"has no observable {observable!r}: {nearest(observable, known)}")
+
+    def followed(
+        self, x: np.ndarray, settings: Settings, observable: str
+    ) -> line_solvers.FollowedPoint:
+        if settings.route != "exact":
+            self.refuse_derivatives()
+        return line_solvers.FollowedPoint(self, x, settings, observable)
 
     def threshold_accuracy(self, accuracy: float) -> float:
         """What the errors of thresholds are refined to."""

@@ -14,6 +14,8 @@ from scipy.stats import norm
 
 import replica
 from replica import InputError
+from replica.models import resolve
+from replica.sweeps.search import Objective
 
 KNOWN = {
     "ridge": (
@@ -120,3 +122,46 @@ def test_from_the_command_line(command) -> None:
 def test_contradicting_options_are_one_sentence() -> None:
     with pytest.raises(InputError, match="labels"):
         replica.solve("glm-erm", teacher="logistic", loss="absolute", alpha=1.0, lam=1.0)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "noise"),
+    [(0.5, 0.01), (2.0, 0.5), *(pytest.param(a, 3.0, marks=pytest.mark.slow) for a in (1, 4, 10))],
+)
+def test_the_best_ridge_is_the_variance_of_the_noise(alpha: float, noise: float) -> None:
+    """The prior is Gaussian, so that this ridge is Bayes-optimal; its error covers the distance."""
+    best = replica.optimise("glm-erm", over=["lam"], alpha=alpha, Delta=noise)
+    assert best.status is replica.Status.SUCCESSFUL
+    assert abs(best.at["lam"] - noise) <= best.error_at["lam"] <= 1e-4 * noise
+    bayes = replica.solve("glm-bayes", channel="linear", alpha=alpha, Delta=noise).branches[0]
+    assert best.value == pytest.approx((bayes.overlaps["V"] + noise) / 2, rel=1e-9)
+
+
+def test_the_gradient_is_that_of_the_solved_fixed_point() -> None:
+    """Implicit differentiation of a test error against differences of solutions."""
+    given = {"teacher": "sign", "loss": "logistic", "alpha": 3.0}
+    model, values = resolve("glm-erm", given, partial=["lam"])
+    start = np.array(list(replica.solve(model, lam=0.1, **values).branches[0].overlaps.values()))
+    goal = Objective(model, ["lam"], "generalisation_error", replica.Settings(), values, start)
+    t, step = np.log([0.1]), 1e-4
+    difference = (goal(t + step)[0] - goal(t - step)[0]) / (2 * step)
+    assert goal(t)[1][0] == pytest.approx(difference, abs=1e-8)
+
+
+def test_a_search_stays_inside_the_range_of_a_control() -> None:
+    """The best share of l1 for a Gaussian teacher is none at all; shares are below one."""
+    best = replica.optimise(
+        "glm-erm", over=["lam", "l1_ratio"], penalty="elastic_net", alpha=0.8, Delta=0.1
+    )
+    assert best.at["lam"] == pytest.approx(0.1, rel=1e-5)
+    assert 0 < best.at["l1_ratio"] < 1e-3
+
+
+def test_the_best_ridge_from_the_command_line(command, tmp_path) -> None:
+    file = tmp_path / "best.h5"
+    given = ["--set", "Delta=0.5", "-o", str(file)]
+    assert command("sweep", "glm-erm", "--over", "alpha=1:2:2", "--optimise", "lam", *given)[0] == 0
+    table = replica.load(file)
+    assert table.lam.values.ravel() == pytest.approx(0.5, rel=1e-6)
+    code, _, err = command("sweep", "glm-erm", "--over", "alpha=1:2:2", "--optimise", "mu", *given)
+    assert code == 2 and "no control 'mu'" in err

@@ -143,9 +143,12 @@ def test_bad_input(arguments: dict[str, Any], message: str) -> None:
         optimise("slr-erm", **(given | arguments))
 
 
-def test_models_without_training_are_refused() -> None:
-    with pytest.raises(InputError, match="no regularisation"):
-        optimise("slr-bayes", over=["Delta"], alpha=1.0, L=2, nu=1)
+def test_what_has_no_derivatives_is_refused() -> None:
+    with pytest.raises(InputError, match="no best controls"):
+        optimise("slr-flow", over=["nu"], Delta=0.1, L=2)
+    sampled = Settings(route="sampled", accuracy=1.0)
+    with pytest.raises(InputError, match="averages by quadrature"):
+        optimise("slr-bayes", over=["Delta"], settings=sampled, alpha=1.0, L=2, nu=1)
 
 
 @pytest.mark.slow

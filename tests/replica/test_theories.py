@@ -88,7 +88,7 @@ def test_what_a_flow_does_not_offer_names_the_command_that_exists(
         replica.sensitivity(point)
     with pytest.raises(replica.InputError, match="not solved by iterating a map"):
         replica.onset(model, control, (1, 2))
-    with pytest.raises(replica.InputError, match="no regularisation to choose"):
+    with pytest.raises(replica.InputError, match="no best controls to search for"):
         replica.optimise(model, [control])
 
 

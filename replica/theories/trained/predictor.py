@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from ..base import (
 )
 from ..classify import measured, violated
 from ..equations import State
-from ..lines import lines_point_by_point
+from ..lines import Moved, lines_point_by_point
 from .proximal_map import proximal_map
 from .sample_map import THREADS, Minima, SampleMap
 
@@ -301,16 +301,14 @@ class TrainedPredictor(Theory):
         return f"about {share * total:.0f} of {total} samples"
 
 
-class Moved(NamedTuple):
-    """A branch at other controls: how its fixed point ended, an observable and its gradient."""
-
-    status: Status
-    value: float
-    gradient: np.ndarray
-
-
 class FollowedBranch:
-    """One branch on few samples, followed as controls move."""
+    """One branch on few samples, followed as controls move; its attributes are as those of
+    ``FollowedPoint``.
+    """
+
+    aim: ClassVar[float] = 1e-4
+    level_off: ClassVar[float] = 1e7 * float(np.finfo(float).eps)
+    margin: ClassVar[float] = 1.0
 
     def __init__(
         self, theory: TrainedPredictor, x: np.ndarray, settings: Settings, observable: str
