@@ -83,8 +83,11 @@ def convex_erm(
     Raises
     ------
     ModelError
-        The loss is not convex or does not contain z, or there is no average over this teacher.
+        The loss is not convex or does not contain z, there is no such penalty or no average over
+        this teacher.
     """
+    if penalty not in PENALTIES:
+        raise ModelError(f"there is no penalty {penalty!r}: choose {', '.join(PENALTIES)}")
     loss, risk = own(loss, Y, Z), own(loss if risk is None else risk, Y, Z)
     mean = _data(teacher, (loss, risk))
     _check_loss(loss, teacher, all(map(_translated, (loss, risk))))

@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 import sympy as sp
 
+from ..calculus.averages import Average
+from ..calculus.special_functions import Logistic
 from ..quantities import Quantity, quantity
 from .densities import Channel, Y, Z, normal
+from .pieces import OMEGA
+from .priors import STANDARD
 
 NOISE = quantity("Delta", open_low=True)
 EDGE = Quantity("K", "K", 0, open_low=True, meaning="half the width of the door")
@@ -53,3 +57,10 @@ OUTPUTS = {
     ),
     "logistic": Output({1: 1 / (1 + sp.exp(-Z)), -1: 1 / (1 + sp.exp(Z))}, is_binary=True),
 }
+
+
+def wrong_guesses(known: sp.Expr, unknown: sp.Expr) -> sp.Expr:
+    """P(y != sign(omega)) of logistic labels: omega ~ N(0, known), z ~ N(omega, unknown)."""
+    field = OMEGA + sp.sqrt(unknown) * STANDARD
+    wrong = Average(Logistic(-sp.sign(OMEGA) * field), STANDARD)
+    return Average(wrong, OMEGA, 0, known)

@@ -36,11 +36,11 @@ from typing import NamedTuple
 import sympy as sp
 
 from ..calculus.averages import Average
-from ..calculus.special_functions import Logistic, Rounded, Width
+from ..calculus.special_functions import Rounded, Width
 from ..glm.bayes_optimal import V, bayes_glm
 from ..glm.channels import OMEGA
 from ..glm.densities import X, components, moments, normal
-from ..glm.outputs import OUTPUTS
+from ..glm.outputs import OUTPUTS, wrong_guesses
 from ..model import Model, Observable
 from ..quantities import Quantity
 
@@ -128,9 +128,7 @@ def generalisation_error(channel: str, second: sp.Expr) -> Observable | None:
         error = sp.asin(sp.sqrt((V + noise) / (second + noise))) / sp.pi
         return Observable(error, r"\epsilon_g")
     if channel == "logistic":
-        field = OMEGA + sp.sqrt(V) * STANDARD
-        wrong = Average(Logistic(-sp.sign(OMEGA) * field), STANDARD)
-        return Observable(Average(wrong, OMEGA, 0, known), r"\epsilon_g")
+        return Observable(wrong_guesses(known, V), r"\epsilon_g")
     if channel == "linear":
         return Observable(noise + V, r"\epsilon_g")
     # The variance of y under the posterior of z, from its first two moments.

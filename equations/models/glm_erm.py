@@ -36,7 +36,7 @@ import sympy as sp
 
 from ..glm.convex_erm import M, Q, convex_erm
 from ..glm.densities import Y, Z
-from ..glm.outputs import OUTPUTS
+from ..glm.outputs import OUTPUTS, wrong_guesses
 from ..glm.penalties import PENALTIES
 from ..model import Model, Observable
 from ..quantities import Quantity
@@ -88,9 +88,12 @@ def build(teacher: str = "linear", loss: str = "square", penalty: str = "ridge")
     correlation = m / sp.sqrt(q * (1 + data.noise))
     angle = sp.acos(m / sp.sqrt(q)) / sp.pi
     error = sp.acos(correlation) / sp.pi if data.is_binary else 1 - 2 * m + q
-    measured = {"angle": Observable(angle, r"\theta/\pi")}
-    if teacher != "logistic":
-        measured["generalisation_error"] = Observable(error, r"\epsilon_g")
+    if teacher == "logistic":  # of z, the student's field tells this part
+        error = wrong_guesses(m**2 / q, 1 - m**2 / q)
+    measured = {
+        "angle": Observable(angle, r"\theta/\pi"),
+        "generalisation_error": Observable(error, r"\epsilon_g"),
+    }
     return convex_erm(
         cost.expr,
         data.channel,

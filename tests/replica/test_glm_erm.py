@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import replica
-from replica import InputError
+from replica import InputError, Y, Z
 from replica.models import resolve
 from replica.sweeps.search import Objective
 
@@ -165,3 +165,27 @@ def test_the_best_ridge_from_the_command_line(command, tmp_path) -> None:
     assert table.lam.values.ravel() == pytest.approx(0.5, rel=1e-6)
     code, _, err = command("sweep", "glm-erm", "--over", "alpha=1:2:2", "--optimise", "mu", *given)
     assert code == 2 and "no control 'mu'" in err
+
+
+def test_the_error_on_labels_of_a_logistic_teacher() -> None:
+    """Against an average over teacher and student fields by Gauss-Hermite."""
+    given = {"teacher": "logistic", "loss": "logistic", "alpha": 2.0, "lam": 0.3}
+    branch = replica.solve("glm-erm", **given).branches[0]
+    m, q = branch.overlaps["m"], branch.overlaps["q"]
+    x, w = np.polynomial.hermite_e.hermegauss(80)
+    w = w / w.sum()
+    # Given the teacher's field z, the student's is N(m z, q - m^2): its sign is right with Phi.
+    right = norm.cdf(m * x / np.sqrt(q - m**2))
+    exact = w @ ((1 - right) / (1 + np.exp(-x)) + right / (1 + np.exp(x)))
+    assert branch.observables["generalisation_error"] == pytest.approx(exact, abs=1e-9)
+    assert branch.observables["generalisation_error"] > bayes_error(given["alpha"])
+
+
+def bayes_error(alpha: float) -> float:
+    branch = replica.solve("glm-bayes", channel="logistic", alpha=alpha).branches[0]
+    return branch.observables["generalisation_error"]
+
+
+def test_a_penalty_that_is_not_there() -> None:
+    with pytest.raises(replica.ModelError, match="no penalty 'l2': choose ridge, l1, elastic_net"):
+        replica.convex_erm((Y - Z) ** 2 / 2, replica.normal(Y, Z), penalty="l2")
