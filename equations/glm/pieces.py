@@ -108,6 +108,8 @@ def _read(summand: sp.Expr, low: sp.Expr, high: sp.Expr) -> Term | None:
     weight = sp.simplify(summand / sp.Mul(*powers))
     if weight.has(Y, Z) or not exponent.is_polynomial(Z) or sp.degree(exponent, Z) > 2:
         return None
+    if exponent.coeff(Z, 2).is_positive:  # over a wide z it has no average of this form
+        return None
     return Term(low, high, weight, exponent)
 
 
@@ -182,13 +184,14 @@ def noise_term(terms: tuple[Term, ...], variance: sp.Expr) -> sp.Expr:
     low, high = [*bends], [*bends]
     for term in terms:
         a, b = (sp.expand(term.exponent.subs(Y, 0)).coeff(Z, k) for k in (2, 1))
+        endless = term.low == -sp.oo or term.high == sp.oo
         if a != 0:  # Gaussian in u = -z about b/(2 a)
             centre, width = b / (2 * a), sp.sqrt(-1 / (2 * a))
             focus[centre, sp.sqrt(variance - 1 / (2 * a))] = None
-            reach = sp.sqrt(2 * NEGLIGIBLE) * width
+            reach = sp.sqrt(2 * NEGLIGIBLE) * width if endless else sp.S.Zero
             low.append(centre - reach)
             high.append(centre + reach)
-        elif term.low == -sp.oo or term.high == sp.oo:
+        elif endless:
             if b == 0:
                 raise ModelError(
                     f"the density {term.weight} of the label does not fall off: write P(y|z) that"

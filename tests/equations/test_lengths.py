@@ -46,6 +46,8 @@ def test_canonical_text_is_read_back(lengths: list[int]) -> None:
     ("value", "message"),
     [
         ("1:0.2,4:0.7", "sums to 0.9: its probabilities must sum to one"),
+        ("1:0.333,2:0.333,3:0.333", "sums to 0.999"),
+        ("1:0.5,4:0.49999999", "sums to 0.99999999"),
         ("1:0.5,1:0.5", "twice"),
         ("0:1", "start at 1"),
         ("1:-0.5,2:1.5", "start at 1, probabilities at 0"),
