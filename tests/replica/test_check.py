@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import replica
-from replica.check.report import Comparison, Report, compare, compare_share
+from equations import Model
+from replica.check.report import Comparison, Report, compare, compare_share, standard_error_of
+from replica.models import resolve
+from replica.theories.base import Branch
 
 
 def test_z_of_independent_and_paired_samples() -> None:
@@ -39,3 +42,22 @@ def test_nothing_compared_is_no_agreement(tmp_path) -> None:
     report = Report("m", {"d": 3}, (Comparison("x", 0.0, 0.1, 0.1),), {"limit": 1.0})
     replica.save(tmp_path / "r.h5", report.to_dataset())
     assert float(replica.load(tmp_path / "r.h5").z[0]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sigmas"),
+    [
+        ({"model": "spiked-wigner", "snr": 2}, 1),
+        (
+            {"model": "slr-erm", "alpha": 1, "L": 2, "nu": 1, "Delta": 0.1, "lam_k": 1, "lam_v": 1},
+            2,
+        ),
+    ],
+    ids=["quadrature", "samples"],
+)
+def test_the_theory_adds_one_standard_error(given: dict, sigmas: int) -> None:
+    """Errors of sampled theories are two standard errors; those of quadrature are bounds."""
+    model, _ = resolve(given["model"], {k: v for k, v in given.items() if k != "model"})
+    assert isinstance(model, Model)
+    branch = Branch("a", {"q": 1.0}, {}, 0.0, {}, replica.Status.SUCCESSFUL, 0, {"q": 0.4}, 1, 0.5)
+    assert standard_error_of(model, branch, "q") == 0.4 / sigmas

@@ -127,9 +127,12 @@ def test_complex_gamma(real: float, imaginary: float) -> None:
 
 @pytest.mark.parametrize("point", [-6.0, -1.0, 0.0, 1.0, 2.5])
 @pytest.mark.parametrize("rule", [NodeSizes(), NodeSizes().shifted()], ids=["first", "second"])
-def test_mellin_inverts_the_gamma_function(point: float, rule: NodeSizes) -> None:
-    """exp(-e^u) - 1 = (1/2 pi i) int dz Gamma(z) e^{-z u} on Re z = -1/4."""
-    integral = MellinIntegral(sp.exp(-z * a), z, sp.Rational(-1, 4), 112)
+@pytest.mark.parametrize("period", [112, 250])
+def test_mellin_inverts_the_gamma_function(point: float, rule: NodeSizes, period: int) -> None:
+    """exp(-e^u) - 1 = (1/2 pi i) int dz Gamma(z) e^{-z u} on Re z = -1/4; with a long period the
+    nodes reach as far up the contour as with a short one.
+    """
+    integral = MellinIntegral(sp.exp(-z * a), z, sp.Rational(-1, 4), period)
     assert function([a], integral, rule)(point) == pytest.approx(
         np.expm1(-np.exp(point)), abs=1e-12
     )
