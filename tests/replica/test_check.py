@@ -5,7 +5,14 @@ import pytest
 
 import replica
 from equations import Model
-from replica.check.report import Comparison, Report, compare, compare_share, standard_error_of
+from replica.check.report import (
+    Comparison,
+    Report,
+    compare,
+    compare_share,
+    intercept,
+    standard_error_of,
+)
 from replica.models import resolve
 from replica.theories.base import Branch
 
@@ -61,3 +68,12 @@ def test_the_theory_adds_one_standard_error(given: dict, sigmas: int) -> None:
     assert isinstance(model, Model)
     branch = Branch("a", {"q": 1.0}, {}, 0.0, {}, replica.Status.SUCCESSFUL, 0, {"q": 0.4}, 1, 0.5)
     assert standard_error_of(model, branch, "q") == 0.4 / sigmas
+
+
+def test_sizes_are_extrapolated_in_one_over_their_number() -> None:
+    """Exact where the mean is a + b/D; the error is that of weighted least squares (polyfit)."""
+    size, error = np.array([100.0, 150.0, 400.0]), np.array([0.1, 0.02, 0.3])
+    value, spread = intercept(size, 1.5 + 30 / size, error)
+    assert value == pytest.approx(1.5, rel=1e-12)
+    _, covariance = np.polyfit(1 / size, 1.5 + 30 / size, 1, w=1 / error, cov="unscaled")
+    assert spread == pytest.approx(np.sqrt(covariance[1, 1]), rel=1e-10)

@@ -148,13 +148,18 @@ def test_the_gradient_is_that_of_the_solved_fixed_point() -> None:
     assert goal(t)[1][0] == pytest.approx(difference, abs=1e-8)
 
 
+GIVEN = {"penalty": "elastic_net", "alpha": 0.8, "Delta": 0.1}
+
+
 def test_a_search_stays_inside_the_range_of_a_control() -> None:
     """The best share of l1 for a Gaussian teacher is none at all; shares are below one."""
-    best = replica.optimise(
-        "glm-erm", over=["lam", "l1_ratio"], penalty="elastic_net", alpha=0.8, Delta=0.1
-    )
+    best = replica.optimise("glm-erm", over=["lam", "l1_ratio"], **GIVEN)
     assert best.at["lam"] == pytest.approx(0.1, rel=1e-5)
     assert 0 < best.at["l1_ratio"] < 1e-3
+    model, values = resolve("glm-erm", GIVEN, partial=["lam", "l1_ratio"])
+    goal = Objective(model, ["lam", "l1_ratio"], "risk", replica.Settings(), values, np.ones(3))
+    assert goal.ranges()[0] == pytest.approx([1e-5, 1e-5])
+    assert goal.ranges()[1, 0] == 1e5 and 0.99 < goal.ranges()[1, 1] < 1
 
 
 def test_the_best_ridge_from_the_command_line(command, tmp_path) -> None:
