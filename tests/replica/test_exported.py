@@ -162,6 +162,16 @@ def test_a_damaged_entry_is_made_anew(folder: Path, damage: Any, times: int) -> 
     assert twice(folder, lambda entry: None)[0] == 0  # what was made anew was kept
 
 
+def test_a_program_under_the_digest_of_another_is_made_anew(folder: Path) -> None:
+    other = jax.export.export(jax.jit(lambda x: (jnp.cos(x),)))(np.zeros(4, dtype=np.float32))
+
+    def exchanged(entry: Path) -> None:
+        digest, _, _ = entry.read_bytes().partition(b"\n")
+        entry.write_bytes(digest + b"\n" + other.serialize())
+
+    assert twice(folder, exchanged)[0] == 2  # and its value is the sine
+
+
 def test_an_entry_that_is_whole_but_unreadable_is_made_anew(folder: Path) -> None:
     def foreign(entry: Path) -> None:
         entry.unlink()
