@@ -26,6 +26,7 @@ from .densities import (
     mirrored,
     own,
     probabilities,
+    require_certain,
     require_total,
     stable_logistic,
     steps,
@@ -81,6 +82,7 @@ def output_term(
     width = Width(variance)
     table = probabilities(channel)
     if table is not None:
+        require_certain(table, sp.sympify(second))
         terms = (
             (times, log_probability(p, OMEGA, width), jumps_of(p))
             for p, times in _unlike(table).items()

@@ -28,7 +28,7 @@ from ..calculus.special_functions import Rounded, plain
 from ..model import Model, ModelError, Observable, joined
 from ..quantities import Quantity, conjugate, quantity
 from .channels import focus, gaussian_noises, jumps_of, log_probability
-from .densities import Channel, Y, Z, mirrored, own, probabilities
+from .densities import Channel, Y, Z, mirrored, own, probabilities, require_certain
 from .penalties import PENALTIES, Penalty, active_share, penalty_term
 
 M = Quantity("m", "m", scaling="per D", meaning="overlap with the teacher, w.w*/D")
@@ -176,6 +176,7 @@ def _data(teacher: Channel, losses: tuple[sp.Expr, ...]) -> Mean:
     omega, hidden = sp.sqrt(q) * FIELD, Rounded(1 - m**2 / q)
     table = probabilities(teacher)
     if table is not None:
+        require_certain(table, sp.S.One)
         even = all(sp.expand(e.subs({Y: -Y, Z: -Z}, simultaneous=True) - e) == 0 for e in losses)
         even = even and all(
             -y in table and y != 0 and mirrored(p, table[-y]) for y, p in table.items()

@@ -11,6 +11,7 @@ latter. A channel is one of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -224,6 +225,29 @@ OFF = 1e-3
 
 
 DIGITS = 4
+MISSING = 1e-9
+"""Probability that may be missing on average over z; grid of z in deviations."""
+GRID = tuple((k + 0.37) / 4 for k in range(-25, 25))
+
+
+def require_certain(table: dict[sp.Expr, sp.Expr], second: sp.Expr) -> None:
+    """Refuse probabilities that do not add up to one wherever z ~ N(0, ``second``) may be, with the
+    controls at 1/2: a sum over counts that is broken off too early.
+    """
+    total = plain(sp.Add(*table.values()))
+    half = {s: sp.Rational(1, 2) for s in total.free_symbols | second.free_symbols if s != Z}
+    at, deviation = sp.lambdify(Z, total.subs(half), "mpmath"), sp.sqrt(second.subs(half))
+    places = [float(deviation * g) for g in GRID]
+    totals = [float(at(place)) for place in places]
+    weights = [math.exp(-(g**2) / 2) / 4 / math.sqrt(2 * math.pi) for g in GRID]
+    missing = [w * abs(1 - t) for w, t in zip(weights, totals, strict=True)]
+    if not sum(missing) <= MISSING:
+        worst = missing.index(max(missing))
+        raise ModelError(
+            f"the probabilities of the channel add up to {totals[worst]:.6g} at z ="
+            f" {places[worst]:.3g}, not to 1 ({sum(missing):.1g} is missing on average): write more"
+            " of its values"
+        )
 
 
 def require_total(density: sp.Expr, support: tuple[Any, Any] | None) -> None:

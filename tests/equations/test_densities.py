@@ -286,7 +286,18 @@ def test_ridge_regression_in_closed_form() -> None:
 
 
 CUBIC = sp.exp(-(sp.Abs(Y - Z) ** 3)) / (2 * sp.gamma(sp.Rational(4, 3)))
+
+
+def poisson(rate: sp.Expr, values: int) -> dict[int, sp.Expr]:
+    """Labels that count, the first of them."""
+    return {n: rate**n * sp.exp(-rate) / sp.factorial(n) for n in range(values)}
+
+
 REFUSED = {
+    "counts": (
+        lambda: bayes_glm(normal(X), poisson(sp.exp(Z), 36)),
+        r"add up to 0\.\d+ at z = 3\.\d+, not to 1 \(0\.000\d is missing on average\)",
+    ),
     "weights": (
         lambda: bayes_glm(HALF * normal(X) + sp.DiracDelta(X), normal(Y, Z)),
         "total weight 3/2",
@@ -328,6 +339,11 @@ REFUSED = {
     "no z": (lambda: convex_erm(Y**2, normal(Y, Z)), "does not contain z"),
     "teacher": (lambda: convex_erm((Y - Z) ** 2, sp.exp(Z - Y)), "cannot average over the teacher"),
 }
+
+
+def test_counts_that_are_written_far_enough_are_read() -> None:
+    model = bayes_glm(normal(X), poisson(sp.exp(Z / 4) / 2, 18))
+    assert [q.name for q in model.overlaps] == ["V"]
 
 
 @pytest.mark.parametrize("name", REFUSED)
