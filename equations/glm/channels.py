@@ -140,7 +140,8 @@ def log_probability(probability: sp.Expr, mean: sp.Expr, width: sp.Expr) -> sp.E
     return (
         stabilise(sp.log(closed))
         if closed is not None
-        else sp.log(Average(stable_logistic(probability), Z, mean, width))
+        # Where this underflows nothing is seen: Z log Z is zero to rounding, not 0 times infinity.
+        else sp.log(Width(Average(stable_logistic(probability), Z, mean, width)))
     )
 
 

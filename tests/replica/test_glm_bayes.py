@@ -10,12 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
+from scipy import special
+from scipy.stats import norm
 
 import replica
 from equations.models.glm_bayes import OPTIONS
-from replica import InputError
+from replica import InputError, Quantity, X, Z
 
 DATA = Path(__file__).parents[1] / "data"
+SLOPE = Quantity("k", "k", 0, open_low=True, meaning="slope of a sigmoid")
+K = SLOPE.symbol
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -144,3 +149,23 @@ def test_generalisation_errors_against_samples(channel: str) -> None:
 def test_an_unknown_setting_is_one_sentence() -> None:
     with pytest.raises(InputError, match="prior"):
         replica.solve("glm-bayes", prior="gausian", alpha=1.0)
+
+
+@pytest.mark.parametrize("slope", [50.0, pytest.param(200.0, marks=pytest.mark.slow)])
+def test_a_steep_sigmoid_against_grids(slope: float) -> None:
+    """P(1|z) underflows in the tails. V = 1/(1 + q_hat), q_hat = alpha sum_y E (dZ/d omega)^2/Z,
+    here with both averages on fine grids.
+    """
+    probabilities = {y: 1 / (1 + sp.exp(-y * K * Z)) for y in (1, -1)}
+    model = replica.bayes_glm(replica.normal(X), probabilities, (SLOPE,), name="sigmoid")
+    branch = replica.solve(model, alpha=1.5, k=slope).branches[0]
+    assert branch.ok
+    v = branch.overlaps["V"]
+    omega, g = np.linspace(-7, 7, 561) * np.sqrt(1 - v), np.linspace(-9, 9, 12001)
+    at = special.expit(slope * (omega[:, None] + np.sqrt(v) * g))
+    weights = norm.pdf(g) * (g[1] - g[0])
+    z, moved = at @ weights, at @ (weights * g) / np.sqrt(v)
+    of_one = np.divide(moved**2, z, out=np.zeros_like(z), where=z > 0)
+    force = 2 * np.sum(norm.pdf(omega / np.sqrt(1 - v)) * of_one)  # the labels are alike
+    q_hat = 1.5 * force * (omega[1] - omega[0]) / np.sqrt(1 - v)
+    assert v == pytest.approx(1 / (1 + q_hat), abs=1e-7)
