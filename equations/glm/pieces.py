@@ -14,7 +14,7 @@ the ends of its piece. What remains is Psi_out = E_omega int dy Z log Z:
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -108,7 +108,8 @@ def _read(summand: sp.Expr, low: sp.Expr, high: sp.Expr) -> Term | None:
     weight = sp.simplify(summand / sp.Mul(*powers))
     if weight.has(Y, Z) or not exponent.is_polynomial(Z) or sp.degree(exponent, Z) > 2:
         return None
-    if exponent.coeff(Z, 2).is_positive:  # over a wide z it has no average of this form
+    curvature: Any = exponent.coeff(Z, 2)
+    if curvature.is_positive:  # over a wide z it has no average of this form
         return None
     return Term(low, high, weight, exponent)
 
