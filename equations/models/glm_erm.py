@@ -15,7 +15,7 @@ Free energy
 Observables
     risk: mean loss on new samples (of the square loss (y - z)^2/2); generalisation_error: for a
     linear teacher the excess square error E (z - z*)^2 = 1 - 2m + q, for labels +-1 the probability
-    of a wrong sign (for the logistic teacher there is none yet);
+    of a wrong sign;
     training_loss; angle between w and w* over pi; cosine; replicon.
 Exact?
     Convex: one solution, exact.
