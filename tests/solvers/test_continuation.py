@@ -7,6 +7,7 @@ import pytest
 
 from solvers import Curve, Knot, Steps, fold, steepest, trace
 from solvers.continuation import Field, at_level, correct, fold_shift, interpolate
+from solvers.continuation import cubic as cubic_between
 
 
 def cubic(a: float) -> Field:
@@ -154,3 +155,14 @@ def test_interpolation_on_a_stretch_that_ends_at_a_fold() -> None:
     middle = interpolate(field, stretch, 0.0, 1e-11)
     assert middle is not None and middle.u[0] == pytest.approx(-1, abs=1e-9)
     assert interpolate(field, stretch, 1.0, 1e-11) is None
+
+
+def test_the_cubic_between_two_knots_has_their_places_and_tangents() -> None:
+    places = np.array([0.0, 0.2]), np.array([0.7, 1.1])
+    tangents = np.array([1.0, 0.0]), np.array([0.6, -0.8])
+    a, b = (Knot(u, tangent) for u, tangent in zip(places, tangents, strict=True))
+    step = 1e-6
+    for knot, end, inside in ((a, 0.0, step), (b, 1.0, 1.0 - step)):
+        assert cubic_between(a, b, end) == pytest.approx(knot.u, abs=1e-14)
+        along = (cubic_between(a, b, inside) - knot.u) / (inside - end) / np.linalg.norm(b.u - a.u)
+        assert along == pytest.approx(knot.tangent, abs=1e-5)

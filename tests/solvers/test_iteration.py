@@ -176,6 +176,12 @@ def test_two_cycle() -> None:
     assert "damping" in Status.TWO_CYCLE.value
 
 
+def test_a_two_cycle_is_known_before_it_is_exact() -> None:
+    """x = 3.3 x (1 - x): what is left falls by .29 in two steps, to 1e-9 in less than 50."""
+    cycle = run(lambda x: 3.3 * x * (1 - x), 0.3, max_steps=2000)
+    assert status(cycle) is Status.TWO_CYCLE and int(cycle.steps) < 50
+
+
 @pytest.mark.parametrize("polish", ["anderson", "newton"])
 def test_two_cycle_is_named_with_polish_too(polish: str) -> None:
     assert status(run(lambda m: jnp.tanh(-3 * m), 0.5, polish=polish)) is Status.TWO_CYCLE
