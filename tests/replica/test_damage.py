@@ -149,6 +149,11 @@ def test_what_cannot_be_computed_again_is_refused(file: Path) -> None:
         replica.sweep("spiked-wigner", over=GRID, file=file, resume=True)
 
 
+def test_the_digest_of_values_sees_their_shape() -> None:
+    assert digest.of_values(np.zeros((2, 3))) == digest.of_values(np.zeros((2, 3)))
+    assert digest.of_values(np.zeros((2, 3))) != digest.of_values(np.zeros((3, 2)))
+
+
 def test_the_digest_of_a_point_sees_every_variable() -> None:
     """Against a count by hand: one value is changed, one digest changes."""
     sizes = {"a": ("x", "y"), "b": ("y", "x", "z"), "c": ("x", "y")}

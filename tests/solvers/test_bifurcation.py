@@ -183,6 +183,7 @@ def test_a_closed_curve_ends_where_it_began() -> None:
 
 def test_where_more_than_two_curves_may_cross_nothing_is_followed() -> None:
     """A double eigenvalue is said to be one."""
-    slope = np.zeros((2, 3))
-    point = branch_point_at(slope, np.zeros(3), np.array([0.0, 0.0, 1.0]))
-    assert not point.simple
+    for least, is_simple in ((0.0, False), (1e-9, False), (1e-2, True)):
+        slope = np.array([[0.0, 0.0, 0.0], [least, 0.0, 0.0]])
+        point = branch_point_at(slope, np.zeros(3), np.array([0.0, 0.0, 1.0]))
+        assert point.simple == is_simple
