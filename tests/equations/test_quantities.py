@@ -12,7 +12,7 @@ from equations import Quantity
 
 
 @pytest.mark.parametrize(
-    ("open_low", "open_high"), itertools.product((False, True), repeat=2), ids=str
+    ("open_low", "open_high"), list(itertools.product((False, True), repeat=2)), ids=str
 )
 def test_ends_belong_to_a_range_unless_it_is_open(open_low: bool, open_high: bool) -> None:
     share = Quantity("rho", "r", 0, 1, open_low=open_low, open_high=open_high)
