@@ -14,7 +14,6 @@ from __future__ import annotations
 import sympy as sp
 
 from ..calculus.averages import Average, LineIntegral
-from ..calculus.discontinuities import vanishing
 from ..calculus.gaussian import exponential_average
 from ..calculus.special_functions import LogNdtr, Rounded, Softplus, Width, stabilise
 from ..model import ModelError
@@ -23,6 +22,7 @@ from .densities import (
     Y,
     Z,
     deterministic,
+    is_bent,
     mirrored,
     own,
     probabilities,
@@ -210,12 +210,6 @@ def _continuous(
         sp.log(Average(rest, Z, OMEGA, width)) if closed is None else sp.log(closed)
     )
     return Average(LineIntegral(sp.exp(log_z) * log_z, Y, *map(sp.sympify, support)), *law)
-
-
-def is_bent(node: sp.Basic) -> bool:
-    """Whether a node jumps or bends in z."""
-    condition = vanishing(node)
-    return condition is not None and Z in condition.free_symbols
 
 
 def gaussian_law(density: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:

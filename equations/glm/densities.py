@@ -127,22 +127,32 @@ def steps(f: sp.Expr) -> tuple[Piece, ...] | None:
     f = sp.sympify(f)
     if _varies(f):
         return None
+    pieces: list[Piece] = []
+    for low, high, point in intervals(f):
+        value = sp.simplify(f.subs(Z, point).doit())
+        if pieces and pieces[-1].value == value:  # no jump after all
+            pieces[-1] = pieces[-1]._replace(high=high)
+        else:
+            pieces.append(Piece(low, high, value))
+    return tuple(pieces)
+
+
+def intervals(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
+    """Between the places where a function jumps or bends in z: both ends, and a point inside."""
     try:
-        jumps = all_breakpoints(f, Z)
+        places = all_breakpoints(f, Z)
     except ValueError as problem:
         raise ModelError(str(problem)) from None
-    ends = ordered(jumps, f)
+    ends = ordered(places, f)
     inside = [(a + b) / 2 for a, b in pairwise(ends)]
     points = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
-    values = [sp.simplify(f.subs(Z, place).doit()) for place in points]
-    edges = [-sp.oo, *ends, sp.oo]
-    pieces: list[Piece] = []
-    for i, value in enumerate(values):
-        if pieces and pieces[-1].value == value:  # no jump after all
-            pieces[-1] = pieces[-1]._replace(high=edges[i + 1])
-        else:
-            pieces.append(Piece(edges[i], edges[i + 1], value))
-    return tuple(pieces)
+    return list(zip([-sp.oo, *ends], [*ends, sp.oo], points, strict=True))
+
+
+def is_bent(node: sp.Basic) -> bool:
+    """Whether a node jumps or bends in z."""
+    condition = vanishing(node)
+    return condition is not None and Z in condition.free_symbols
 
 
 def mirrored(p: sp.Expr, other: sp.Expr) -> bool:
@@ -220,14 +230,14 @@ def _certain(table: dict[sp.Expr, sp.Expr]) -> dict[sp.Expr, sp.Expr]:
 
 PLACES = sp.Rational(-7, 5), sp.Rational(-1, 7), sp.Rational(3, 11), sp.Rational(9, 4)
 """Values of z at which it is tried whether probabilities add up to one."""
+MISSING = 1e-9
+"""Probability that may be missing on average over z."""
+GRID = tuple((k + 0.37) / 4 for k in range(-25, 25))
+"""Where that is tried, in deviations of z."""
 OFF = 1e-3
 """A total that is further from one is wrong; one may be cut off a little by ``support``."""
-
-
 DIGITS = 4
-MISSING = 1e-9
-"""Probability that may be missing on average over z; grid of z in deviations."""
-GRID = tuple((k + 0.37) / 4 for k in range(-25, 25))
+"""To which a total is integrated."""
 
 
 def require_certain(table: dict[sp.Expr, sp.Expr], second: sp.Expr) -> None:

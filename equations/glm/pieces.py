@@ -13,16 +13,15 @@ the ends of its piece. What remains is Psi_out = E_omega int dy Z log Z:
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import sympy as sp
 
 from ..calculus.averages import Average, LineIntegral
-from ..calculus.discontinuities import all_breakpoints, on_side, vanishing
+from ..calculus.discontinuities import on_side, vanishing
 from ..calculus.special_functions import LogAdd, LogInterval, LogNdtr
 from ..model import ModelError
-from .densities import Y, Z, ordered
+from .densities import Y, Z, intervals, is_bent
 
 OMEGA = sp.Symbol("omega", real=True)
 LABEL = sp.Symbol("t", real=True)
@@ -63,16 +62,8 @@ def terms_of(density: sp.Expr) -> tuple[Term, ...] | None:
     ModelError
         The order of its bends depends on y or cannot be told.
     """
-    try:
-        places = all_breakpoints(density, Z)
-    except ValueError as problem:
-        raise ModelError(str(problem)) from None
-    ends = ordered(places, density)
-    inside = [(a + b) / 2 for a, b in pairwise(ends)]
-    points = [ends[0] - 1, *inside, ends[-1] + 1] if ends else [sp.S.Zero]
-    edges = [-sp.oo, *ends, sp.oo]
     found: list[Term] = []
-    for low, high, point in zip(edges[:-1], edges[1:], points, strict=True):
+    for low, high, point in intervals(density):
         piece = _between(density, point)
         for summand in sp.Add.make_args(sp.expand_mul(piece)):
             if summand == 0:
@@ -88,9 +79,7 @@ def _between(density: sp.Expr, point: sp.Expr) -> sp.Expr:
     """The density between two bends, of which ``point`` is in the middle."""
 
     def resolved(node: sp.Basic) -> sp.Basic:
-        condition = vanishing(node)
-        if condition is None or Z not in condition.free_symbols:
-            return node
+        condition: Any = vanishing(node)
         side = sp.sign(sp.expand(condition.subs(Z, point)))
         if side not in (1, -1):
             raise ModelError(
@@ -99,7 +88,7 @@ def _between(density: sp.Expr, point: sp.Expr) -> sp.Expr:
             )
         return on_side(node, side)
 
-    return density.replace(lambda e: vanishing(e) is not None, resolved)
+    return density.replace(is_bent, resolved)
 
 
 def _read(summand: sp.Expr, low: sp.Expr, high: sp.Expr) -> Term | None:
@@ -108,10 +97,15 @@ def _read(summand: sp.Expr, low: sp.Expr, high: sp.Expr) -> Term | None:
     weight = sp.simplify(summand / sp.Mul(*powers))
     if weight.has(Y, Z) or not exponent.is_polynomial(Z) or sp.degree(exponent, Z) > 2:
         return None
-    curvature: Any = exponent.coeff(Z, 2)
-    if curvature.is_positive:  # over a wide z it has no average of this form
+    if _coefficients(exponent)[0].is_positive:  # over a wide z it has no average of this form
         return None
     return Term(low, high, weight, exponent)
+
+
+def _coefficients(exponent: sp.Expr) -> tuple[Any, Any, Any]:
+    """Of z^2, z and 1."""
+    expanded = sp.expand(exponent)
+    return expanded.coeff(Z, 2), expanded.coeff(Z, 1), expanded.coeff(Z, 0)
 
 
 def evidence(term: Term, mean: sp.Expr, variance: sp.Expr) -> Evidence:
@@ -120,7 +114,7 @@ def evidence(term: Term, mean: sp.Expr, variance: sp.Expr) -> Evidence:
     With the exponent a z^2 + b z + c the tilted law has the variance v' = v/(1 - 2 a v) and the
     mean (m + b v)/(1 - 2 a v).
     """
-    a, b, c = (sp.expand(term.exponent).coeff(Z, k) for k in (2, 1, 0))
+    a, b, c = _coefficients(term.exponent)
     narrowing = 1 - 2 * a * variance
     if a == 0:
         exponent = sp.expand(b * mean + c) + b**2 * variance / 2
@@ -184,7 +178,7 @@ def noise_term(terms: tuple[Term, ...], variance: sp.Expr) -> sp.Expr:
     focus = dict.fromkeys((bend, spread) for bend in bends)
     low, high = [*bends], [*bends]
     for term in terms:
-        a, b = (sp.expand(term.exponent.subs(Y, 0)).coeff(Z, k) for k in (2, 1))
+        a, b, _ = _coefficients(term.exponent.subs(Y, 0))
         endless = term.low == -sp.oo or term.high == sp.oo
         if a != 0:  # Gaussian in u = -z about b/(2 a)
             centre, width = b / (2 * a), sp.sqrt(-1 / (2 * a))

@@ -151,23 +151,6 @@ class Moved(NamedTuple):
     gradient: np.ndarray
 
 
-def observable_gradient(
-    equations: CompiledEquations,
-    observable: str,
-    x: np.ndarray,
-    c: np.ndarray,
-    sizes: NodeSizes,
-    basis: np.ndarray,
-) -> np.ndarray:
-    """Derivatives of an observable at the fixed point ``x`` along the rows of ``basis``."""
-    model = equations.model
-    names = [*(q.name for q in (*model.overlaps, *model.conjugates)), *model.observables]
-    columns = np.flatnonzero(np.any(basis != 0, axis=0))
-    moved = tuple(model.controls[i].name for i in columns)
-    table, _ = derivatives_of(equations, moved)(x, c, arguments(sizes))
-    return basis[:, columns] @ np.asarray(table)[names.index(observable)]
-
-
 class FollowedPoint:
     """One branch, followed as controls move.
 
@@ -215,5 +198,9 @@ class FollowedPoint:
     def _gradient(
         self, x: np.ndarray, c: np.ndarray, sizes: NodeSizes, basis: np.ndarray
     ) -> np.ndarray:
-        equations = self.theory.equations(sizes)
-        return observable_gradient(equations, self.observable, x, c, sizes, basis)
+        model = self.theory.model
+        columns = np.flatnonzero(np.any(basis != 0, axis=0))
+        moved = tuple(model.controls[i].name for i in columns)
+        table, _ = derivatives_of(self.theory.equations(sizes), moved)(x, c, arguments(sizes))
+        seen = np.asarray(table)[len(model.overlaps) + len(model.conjugates) :]
+        return basis[:, columns] @ seen[self.entry]
